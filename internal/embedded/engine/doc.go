@@ -1,0 +1,5 @@
+// Package engine holds data.
+package engine
+
+// Txn is a transaction.
+type Txn struct{}

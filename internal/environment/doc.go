@@ -1,0 +1,3 @@
+// Package environment turns variable files into a checked Spec and its
+// topology.
+package environment

@@ -1,0 +1,2 @@
+// Package record is documented by its owner.
+package record

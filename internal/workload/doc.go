@@ -1,0 +1,2 @@
+// Package workload is documented by its owner.
+package workload
