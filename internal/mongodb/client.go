@@ -1,0 +1,215 @@
+// Package mongodb is the database as the rest of the program sees it.
+//
+// In go connection options, workload commands and administrative wishes; out
+// come outcomes, typed states and flat facts. It wraps the official driver
+// once, so that every error says what was attempted on whom, and none ever
+// carries a password. It does not decide what to run, does not measure, and
+// writes no files.
+package mongodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/mongo-sandbox/sandbox/internal/secret"
+)
+
+// Options say how to reach a deployment.
+type Options struct {
+	// URI is a connection string without user name and password; SplitURI
+	// makes one of what a user typed.
+	URI string
+	// Username and Password authenticate as the URI's authSource and
+	// authMechanism say. An empty Username connects without authentication.
+	Username string
+	Password secret.Text
+	AppName  string
+	// Direct talks to the one member the URI names, whatever its state.
+	Direct bool
+	// ReadPreference is primary, primaryPreferred, secondary,
+	// secondaryPreferred or nearest; empty leaves it to the URI.
+	ReadPreference string
+	// WriteConcern is "majority", a number of members or a tag; empty leaves
+	// it to the URI, and without one there to the server's default.
+	WriteConcern string
+	// OpTimeout bounds every operation, retries included; 0 is no bound.
+	OpTimeout time.Duration
+	// MaxPoolSize bounds the connections per member; 0 is the driver's
+	// default of 100.
+	MaxPoolSize int
+	// Monitor, if set, sees every command the driver sends.
+	Monitor *event.CommandMonitor
+}
+
+// Client is a connection pool to one deployment, or to one member of it.
+type Client struct {
+	driver *mongo.Client
+	scrub  scrubber
+	// subject names the deployment in errors: the URI's hosts.
+	subject string
+}
+
+// Connect prepares a client. It refuses options that cannot work and looks
+// up an SRV name if the URI has one, but waits for no server: Ping does.
+func Connect(ctx context.Context, o Options) (*Client, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	if _, user, _, err := SplitURI(o.URI); err != nil {
+		return nil, err
+	} else if user != "" {
+		return nil, errors.New("connect: the connection string must not hold credentials here")
+	}
+	scrub := newScrubber(o.Password)
+	uri := o.URI
+	if o.Username != "" {
+		// The driver checks mechanism and credentials together, while it
+		// reads the string: they must be in it by then.
+		scheme, rest, _ := strings.Cut(o.URI, "://")
+		uri = scheme + "://" + escape(o.Username)
+		if !o.Password.IsEmpty() {
+			uri += ":" + escape(o.Password.Reveal())
+		}
+		uri += "@" + rest
+	}
+	opts := options.Client().ApplyURI(uri)
+	if o.AppName != "" {
+		opts.SetAppName(o.AppName)
+	}
+	if o.Direct {
+		opts.SetDirect(true)
+	}
+	if o.ReadPreference != "" {
+		mode, err := readpref.ModeFromString(o.ReadPreference)
+		if err != nil {
+			return nil, fmt.Errorf("connect: unknown read preference %q; known are primary, primaryPreferred, secondary, secondaryPreferred and nearest", o.ReadPreference)
+		}
+		preference, err := readpref.New(mode)
+		if err != nil {
+			return nil, fmt.Errorf("connect: read preference %q: %w", o.ReadPreference, err)
+		}
+		opts.SetReadPreference(preference)
+	}
+	if o.WriteConcern != "" {
+		concern, err := parseWriteConcern(o.WriteConcern)
+		if err != nil {
+			return nil, err
+		}
+		opts.SetWriteConcern(concern)
+	}
+	if o.OpTimeout < 0 || o.MaxPoolSize < 0 {
+		return nil, errors.New("connect: timeout and pool size must not be negative")
+	}
+	if o.OpTimeout > 0 {
+		opts.SetTimeout(o.OpTimeout)
+	}
+	if o.MaxPoolSize > 0 {
+		opts.SetMaxPoolSize(uint64(o.MaxPoolSize))
+	}
+	if o.Monitor != nil {
+		opts.SetMonitor(o.Monitor)
+	}
+	driver, err := mongo.Connect(opts)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", scrub.error(err))
+	}
+	return &Client{driver: driver, scrub: scrub, subject: hosts(o.URI)}, nil
+}
+
+// Close ends the client's connections and sessions.
+func (c *Client) Close(ctx context.Context) error {
+	if err := c.driver.Disconnect(ctx); err != nil && !errors.Is(err, mongo.ErrClientDisconnected) {
+		return fmt.Errorf("disconnect from %s: %w", c.subject, c.scrub.error(err))
+	}
+	return nil
+}
+
+// Driver is the driver's own client, for what this package has no word for.
+func (c *Client) Driver() *mongo.Client { return c.driver }
+
+// parseWriteConcern reads "majority", a number of members, or a tag.
+func parseWriteConcern(text string) (*writeconcern.WriteConcern, error) {
+	if text == "majority" {
+		return writeconcern.Majority(), nil
+	}
+	if n, err := strconv.Atoi(text); err == nil {
+		if n < 1 || n > 50 {
+			// 0 would not wait for the server: no latency, no outcome.
+			return nil, fmt.Errorf("connect: write concern %q: want majority, or 1 to 50 members", text)
+		}
+		return &writeconcern.WriteConcern{W: n}, nil
+	}
+	return writeconcern.Custom(text), nil
+}
+
+// secretParameters are the connection string's options that hold secrets.
+var secretParameters = [...]string{"tlscertificatekeyfilepassword", "sslclientcertificatekeypassword", "authmechanismproperties", "proxypassword"}
+
+// SplitURI takes the credentials out of a connection string as users type
+// it. The string it returns holds no secret and may be shown and stored. Its
+// errors do not quote the input.
+func SplitURI(uri string) (clean, user string, password secret.Text, err error) {
+	refuse := func(why string) (string, string, secret.Text, error) {
+		return "", "", secret.Text{}, errors.New("connection string: " + why)
+	}
+	scheme, rest, ok := strings.Cut(uri, "://")
+	if !ok || (scheme != "mongodb" && scheme != "mongodb+srv") {
+		return refuse("must start with mongodb:// or mongodb+srv://")
+	}
+	// Everything up to the last @ is taken for credentials, so that no part
+	// of a password with an unescaped character stays behind.
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		info := rest[:at]
+		rest = rest[at+1:]
+		name, pw, _ := strings.Cut(info, ":")
+		if strings.ContainsAny(name, "/?#[]@") || strings.ContainsAny(pw, ":/?#[]@") {
+			return refuse("percent-encode the characters : / ? # [ ] @ in user name, password and options")
+		}
+		var nameErr, pwErr error
+		user, nameErr = url.PathUnescape(name)
+		pw, pwErr = url.PathUnescape(pw)
+		if nameErr != nil || pwErr != nil {
+			return refuse("user name or password is not percent-encoded correctly: write % as %25")
+		}
+		if user == "" {
+			return refuse("the user name is empty")
+		}
+		password = secret.New(pw)
+	}
+	if hostList, _, _ := strings.Cut(rest, "/"); hostList == "" || strings.HasPrefix(rest, "?") {
+		return refuse("names no host")
+	}
+	_, query, _ := strings.Cut(rest, "?")
+	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
+		key, _, _ := strings.Cut(pair, "=")
+		for _, bad := range secretParameters {
+			if strings.EqualFold(key, bad) {
+				return refuse("the option " + key + " may hold a secret and is not supported")
+			}
+		}
+	}
+	return scheme + "://" + rest, user, password, nil
+}
+
+// escape percent-encodes user names and passwords as the driver reads them.
+func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+
+// hosts is the part of a connection string that names servers.
+func hosts(uri string) string {
+	_, rest, _ := strings.Cut(uri, "://")
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		rest = rest[:i]
+	}
+	return rest
+}

@@ -1,0 +1,42 @@
+package mongodb
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/mongo-sandbox/sandbox/internal/secret"
+)
+
+// scrubber takes a password out of errors.
+type scrubber struct{ forms []string }
+
+// newScrubber knows the password as it is and in every URL-encoded form.
+func newScrubber(password secret.Text) scrubber {
+	if password.IsEmpty() {
+		return scrubber{}
+	}
+	pw := password.Reveal()
+	_, userinfo, _ := strings.Cut(url.UserPassword("", pw).String(), ":")
+	return scrubber{[]string{pw, escape(pw), url.QueryEscape(pw), url.PathEscape(pw), userinfo}}
+}
+
+// error returns err unless its text holds the password. Then it returns the
+// text alone, redacted: the chain underneath would still hold it.
+func (s scrubber) error(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	clean := text
+	for _, form := range s.forms {
+		clean = strings.ReplaceAll(clean, form, secret.Redacted)
+	}
+	if clean == text {
+		return err
+	}
+	return scrubbedError(clean)
+}
+
+type scrubbedError string
+
+func (e scrubbedError) Error() string { return string(e) }
