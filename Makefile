@@ -1,0 +1,65 @@
+# Every target says in one line what it does; `make` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+BIN     := bin/sandbox
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+GO      := CGO_ENABLED=0 go
+TOOL    := go tool -modfile=tools/go.mod
+FUZZTIME ?= 20s
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/sandbox for this machine, without cgo
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/sandbox
+
+.PHONY: demo
+demo: build ## see the whole flow on this machine: up, bench, report, down (under two minutes)
+	./scripts/demo.sh $(BIN)
+
+.PHONY: test
+test: ## run the tests (under five minutes)
+	go test ./...
+
+.PHONY: check
+check: format vet lint cross race ## all that a change must pass: format, vet, lint, cross builds, tests with -race
+	GOARCH=386 $(GO) test ./internal/workload
+
+.PHONY: format
+format: ## fail if a file is not formatted
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not formatted:"; echo "$$out"; exit 1; }
+
+.PHONY: vet
+vet: ## go vet
+	go vet ./...
+
+.PHONY: lint
+lint: ## golangci-lint as pinned in tools/go.mod
+	$(TOOL) golangci-lint run ./...
+
+.PHONY: cross
+cross: ## build without cgo for linux and darwin, amd64 and arm64
+	@for os in linux darwin; do for arch in amd64 arm64; do \
+		echo "build $$os/$$arch"; GOOS=$$os GOARCH=$$arch $(GO) build -o /dev/null ./cmd/sandbox || exit 1; \
+		GOOS=$$os GOARCH=$$arch $(GO) vet ./... || exit 1; \
+	done; done
+
+.PHONY: race
+race: ## run the tests with the race detector
+	go test -race ./...
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (20s) each
+	./scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: ## measure the engine and the load generator's cost ratios
+	go test -run '^$$' -bench . -benchtime 2s ./internal/...
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin dist

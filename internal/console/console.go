@@ -1,0 +1,110 @@
+// Package console is the user's side of the program: in, out and err,
+// whether each is a terminal, progress on long work, questions.
+//
+// Out carries data, Err carries progress and diagnostics; a script that
+// reads Out never meets anything else there. The package formats progress
+// and asks questions; it knows nothing of what the work is.
+package console
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// DefaultWidth is the width assumed where there is no terminal to ask.
+const DefaultWidth = 100
+
+// Console is where a command reads and writes.
+type Console struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+
+	InTerminal  bool // questions can be asked
+	OutTerminal bool
+	ErrTerminal bool // progress may redraw itself
+	Color       bool // Out may carry colour
+	Width       int  // columns of Out
+
+	// PlainEvery is the shortest time between two lines about the same
+	// piece of work where Err is no terminal.
+	PlainEvery time.Duration
+}
+
+// System returns the console of this process. NO_COLOR (any value) and
+// TERM=dumb turn colour off, as is the custom.
+func System() *Console {
+	c := &Console{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
+		OutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
+		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+		Width:       DefaultWidth,
+		PlainEvery:  5 * time.Second,
+	}
+	if os.Getenv("TERM") == "dumb" {
+		c.ErrTerminal = false
+	}
+	c.Color = c.OutTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && w > 0 {
+		c.Width = w
+	}
+	return c
+}
+
+// Buffers returns a console for tests that keeps what is written.
+func Buffers(in string) (c *Console, out, errOut *bytes.Buffer) {
+	out, errOut = new(bytes.Buffer), new(bytes.Buffer)
+	return &Console{
+		In: strings.NewReader(in), Out: out, Err: &lockedWriter{w: errOut},
+		Width: DefaultWidth, PlainEvery: 5 * time.Second,
+	}, out, errOut
+}
+
+// lockedWriter serialises writers of different goroutines.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+// Printf writes data to Out.
+func (c *Console) Printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(c.Out, format, args...)
+}
+
+// Notef writes one line to Err.
+func (c *Console) Notef(format string, args ...any) {
+	_, _ = fmt.Fprintf(c.Err, format+"\n", args...)
+}
+
+// Confirm asks a yes-or-no question on Err and reads the answer from In.
+// Anything but y or yes is no; without a terminal to ask on it is an error.
+func (c *Console) Confirm(question string) (bool, error) {
+	if !c.InTerminal {
+		return false, fmt.Errorf("cannot ask %q: standard input is not a terminal", question)
+	}
+	_, _ = fmt.Fprintf(c.Err, "%s [y/N] ", question)
+	line, err := bufio.NewReader(c.In).ReadString('\n')
+	if err != nil && line == "" {
+		return false, fmt.Errorf("read answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return true, nil
+	}
+	return false, nil
+}
