@@ -54,8 +54,10 @@ type Options struct {
 
 // Client is a connection pool to one deployment, or to one member of it.
 type Client struct {
-	driver *mongo.Client
-	scrub  scrubber
+	driver      *mongo.Client
+	collections collectionCache // see execute.go
+	scrub       scrubber
+	reads       *readpref.ReadPref
 	// subject names the deployment in errors: the URI's hosts.
 	subject string
 }
@@ -124,7 +126,11 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", scrub.error(err))
 	}
-	return &Client{driver: driver, scrub: scrub, subject: hosts(o.URI)}, nil
+	reads := opts.ReadPreference
+	if reads == nil {
+		reads = readpref.Primary()
+	}
+	return &Client{driver: driver, scrub: scrub, reads: reads, subject: hosts(o.URI)}, nil
 }
 
 // Close ends the client's connections and sessions.

@@ -1,6 +1,7 @@
 package mongodb
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 
@@ -20,8 +21,9 @@ func newScrubber(password secret.Text) scrubber {
 	return scrubber{[]string{pw, escape(pw), url.QueryEscape(pw), url.PathEscape(pw), userinfo}}
 }
 
-// error returns err unless its text holds the password. Then it returns the
-// text alone, redacted: the chain underneath would still hold it.
+// error returns err unless its text holds the password; then an error with
+// that taken out, which is still recognised by errors.Is and errors.As but
+// does not unwrap: the chain underneath holds the password.
 func (s scrubber) error(err error) error {
 	if err == nil {
 		return nil
@@ -34,9 +36,14 @@ func (s scrubber) error(err error) error {
 	if clean == text {
 		return err
 	}
-	return scrubbedError(clean)
+	return &scrubbedError{clean, err}
 }
 
-type scrubbedError string
+type scrubbedError struct {
+	text  string
+	cause error
+}
 
-func (e scrubbedError) Error() string { return string(e) }
+func (e *scrubbedError) Error() string        { return e.text }
+func (e *scrubbedError) Is(target error) bool { return errors.Is(e.cause, target) }
+func (e *scrubbedError) As(target any) bool   { return errors.As(e.cause, target) }

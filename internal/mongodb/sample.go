@@ -1,0 +1,165 @@
+package mongodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Sample is one reading of a member.
+type Sample struct {
+	// State is PRIMARY, SECONDARY, ARBITER, …, or STANDALONE.
+	State string
+	// Values are the numbers the member reports, by the names of
+	// sampledValues; what a version, an engine or a role does not have is
+	// absent, never 0.
+	Values map[string]float64
+}
+
+// Names of the values that other packages compute with. They are counters
+// since the start of the process, except for lag and uptime.
+const (
+	CPUUser       = "cpu.user_us"           // µs
+	CPUSystem     = "cpu.system_us"         // µs
+	ProcessID     = "process.pid"           // changes when the member restarts
+	Uptime        = "process.uptime_s"      // s
+	ReplLag       = "repl.lag_s"            // s behind the primary; secondaries only
+	ElectionTerm  = "repl.election_term"    // changes with every election
+	CacheBytes    = "cache.bytes"           // bytes in the WiredTiger cache now
+	CacheMaxBytes = "cache.max_bytes"       // configured size
+	CacheDirty    = "cache.dirty_bytes"     // bytes in it not yet written
+	PagesRead     = "cache.pages_read"      // into the cache
+	PagesWritten  = "cache.pages_written"   // out of the cache
+	Checkpoints   = "checkpoint.count"      // completed or started, as the version counts
+	CheckpointMS  = "checkpoint.total_ms"   // ms spent in checkpoints
+	Connections   = "connections.current"   // open now
+	FlowControlUS = "flowcontrol.waited_us" // µs that writers were held back
+)
+
+// sampledValues is where serverStatus has each value; of several paths the
+// first that exists counts, because names move between versions.
+var sampledValues = [...]struct {
+	name  string
+	paths [][]string
+}{
+	{CPUUser, [][]string{{"extra_info", "user_time_us"}}},
+	{CPUSystem, [][]string{{"extra_info", "system_time_us"}}},
+	{ProcessID, [][]string{{"pid"}}},
+	{Uptime, [][]string{{"uptimeMillis"}, {"uptime"}}},
+	{"process.resident_mib", [][]string{{"mem", "resident"}}},
+	{"process.page_faults", [][]string{{"extra_info", "page_faults"}}},
+	{"process.input_blocks", [][]string{{"extra_info", "input_blocks"}}},   // 512-byte blocks read from disk
+	{"process.output_blocks", [][]string{{"extra_info", "output_blocks"}}}, // 512-byte blocks written
+	{"process.voluntary_switches", [][]string{{"extra_info", "voluntary_context_switches"}}},
+	{"process.involuntary_switches", [][]string{{"extra_info", "involuntary_context_switches"}}},
+
+	{"opcounters.insert", [][]string{{"opcounters", "insert"}}},
+	{"opcounters.query", [][]string{{"opcounters", "query"}}},
+	{"opcounters.update", [][]string{{"opcounters", "update"}}},
+	{"opcounters.delete", [][]string{{"opcounters", "delete"}}},
+	{"opcounters.getmore", [][]string{{"opcounters", "getmore"}}},
+	{"opcounters.command", [][]string{{"opcounters", "command"}}},
+	{"opcounters_repl.insert", [][]string{{"opcountersRepl", "insert"}}}, // applied from the oplog
+	{"opcounters_repl.update", [][]string{{"opcountersRepl", "update"}}},
+	{"opcounters_repl.delete", [][]string{{"opcountersRepl", "delete"}}},
+	{Connections, [][]string{{"connections", "current"}}},
+	{"connections.created", [][]string{{"connections", "totalCreated"}}},
+	{"network.bytes_in", [][]string{{"network", "bytesIn"}}},
+	{"network.bytes_out", [][]string{{"network", "bytesOut"}}},
+	{"network.requests", [][]string{{"network", "numRequests"}}},
+
+	{CacheBytes, [][]string{{"wiredTiger", "cache", "bytes currently in the cache"}}},
+	{CacheMaxBytes, [][]string{{"wiredTiger", "cache", "maximum bytes configured"}}},
+	{CacheDirty, [][]string{{"wiredTiger", "cache", "tracked dirty bytes in the cache"}}},
+	{PagesRead, [][]string{{"wiredTiger", "cache", "pages read into cache"}}},
+	{PagesWritten, [][]string{{"wiredTiger", "cache", "pages written from cache"}}},
+	{"cache.application_reads", [][]string{{"wiredTiger", "cache", "application threads page read from disk to cache count"}}},
+	{"cache.application_read_us", [][]string{{"wiredTiger", "cache", "application threads page read from disk to cache time (usecs)"}}},
+	{"cache.application_writes", [][]string{{"wiredTiger", "cache", "application threads page write from cache to disk count"}}},
+	{"cache.application_evictions", [][]string{{"wiredTiger", "cache", "pages evicted by application threads"}}},
+	{"disk.bytes_read", [][]string{{"wiredTiger", "block-manager", "bytes read"}}},
+	{"disk.bytes_written", [][]string{{"wiredTiger", "block-manager", "bytes written"}}},
+	{"journal.bytes_written", [][]string{{"wiredTiger", "log", "log bytes written"}}},
+	{Checkpoints, [][]string{ // its own section since 8.0
+		{"wiredTiger", "checkpoint", "total succeed number of checkpoints"},
+		{"wiredTiger", "checkpoint", "number of checkpoints started by api"},
+		{"wiredTiger", "transaction", "transaction checkpoints"}}},
+	{CheckpointMS, [][]string{
+		{"wiredTiger", "checkpoint", "total time (msecs)"},
+		{"wiredTiger", "transaction", "transaction checkpoint total time (msecs)"}}},
+	{"checkpoint.running", [][]string{
+		{"wiredTiger", "checkpoint", "currently running"},
+		{"wiredTiger", "transaction", "transaction checkpoint currently running"}}},
+
+	{FlowControlUS, [][]string{{"flowControl", "timeAcquiringMicros"}}},
+	{"flowcontrol.lagged", [][]string{{"flowControl", "isLaggedCount"}}},
+	{"tickets.read_available", [][]string{ // moved in 8.0
+		{"queues", "execution", "read", "available"},
+		{"wiredTiger", "concurrentTransactions", "read", "available"}}},
+	{"tickets.write_available", [][]string{
+		{"queues", "execution", "write", "available"},
+		{"wiredTiger", "concurrentTransactions", "write", "available"}}},
+	{"queue.readers", [][]string{{"globalLock", "currentQueue", "readers"}}},
+	{"queue.writers", [][]string{{"globalLock", "currentQueue", "writers"}}},
+	{"document.returned", [][]string{{"metrics", "document", "returned"}}},
+	{"document.scanned", [][]string{{"metrics", "queryExecutor", "scannedObjects"}}},
+	{"keys.scanned", [][]string{{"metrics", "queryExecutor", "scanned"}}},
+}
+
+// Sample reads serverStatus and replSetGetStatus of the member of a direct
+// connection. A member without replication is a STANDALONE.
+func (c *Client) Sample(ctx context.Context) (Sample, error) {
+	var status bson.Raw
+	if err := c.run(ctx, "admin", bson.D{{Key: "serverStatus", Value: 1}}, &status); err != nil {
+		return Sample{}, err
+	}
+	s := Sample{State: "STANDALONE", Values: serverValues(status)}
+	set, err := c.ReplicaSetStatus(ctx)
+	if hasCode(err, codeNoReplicationEnabled, codeCommandNotFound) {
+		return s, nil
+	}
+	if err != nil {
+		return Sample{}, err
+	}
+	s.State, err = replicationValues(set, s.Values)
+	if err != nil {
+		return Sample{}, fmt.Errorf("sample %s: %w", c.subject, err)
+	}
+	return s, nil
+}
+
+func serverValues(status bson.Raw) map[string]float64 {
+	values := make(map[string]float64, len(sampledValues))
+	for _, v := range sampledValues {
+		for _, path := range v.paths {
+			n, ok := number(status.Lookup(path...))
+			if !ok {
+				continue
+			}
+			if path[0] == "uptimeMillis" {
+				n /= 1000
+			}
+			values[v.name] = n
+			break
+		}
+	}
+	return values
+}
+
+// replicationValues adds the member's own numbers and returns its state.
+func replicationValues(set ReplicaSetStatus, values map[string]float64) (string, error) {
+	values[ElectionTerm] = float64(set.Term)
+	for _, m := range set.Members {
+		if !m.Self {
+			continue
+		}
+		if primary, ok := set.Primary(); ok && m.StateName == "SECONDARY" {
+			// The view of the primary is a heartbeat old and may be behind.
+			values[ReplLag] = max(0, primary.OpTimeDate.Sub(m.OpTimeDate).Seconds())
+		}
+		return m.StateName, nil
+	}
+	return "", errors.New("replSetGetStatus does not list the member itself")
+}
