@@ -326,7 +326,7 @@ func (c *CellWriter) Finish(cell Cell, at time.Time) error {
 }
 
 func finishedEvent(at time.Time, cell *Cell) Event {
-	e := Event{At: at, Event: CellFinished, Cell: cell.CellID.String(), Attempt: cell.Attempt}
+	e := Event{At: at, Event: CellFinished, Cell: cell.String(), Attempt: cell.Attempt}
 	if !cell.Valid {
 		e.Event = CellInvalid
 		e.Reason = strings.Join(cell.InvalidReasons, "; ")

@@ -1,0 +1,93 @@
+package record
+
+import (
+	"encoding/json"
+	"io"
+	"testing"
+	"testing/fstest"
+)
+
+// FuzzReadRun hands arbitrary files to every reader. Whatever they hold, the
+// answer is values or an error.
+func FuzzReadRun(f *testing.F) {
+	h := NewHistogram()
+	_ = h.RecordValue(1234)
+	histogram, err := EncodeHistogram(h)
+	if err != nil {
+		f.Fatal(err)
+	}
+	id := `{"target":"t","size":1000,"variant":"default","iteration":1,"attempt":1,"started":"2026-11-30T12:54:05Z"}`
+	cell := `{"target":"t","size":1000,"variant":"default","iteration":1,"attempt":1,"valid":true,"operations":{"find":{"count":1,"histogram":"` + histogram + `"}}}`
+	f.Add([]byte(`{"schema_version":1,"id":"r","targets":[{"name":"t"}]}`), []byte(`{"at":"2026-11-30T12:54:05Z","event":"resumed"}`+"\n"),
+		[]byte(id), []byte(cell), []byte(`{"start_s":0,"end_s":1,"operations":{"find":{"count":1,"sum_us":5}}}`+"\n"),
+		[]byte(`{"every":1000,"workers":[["`+"00"+`"]]}`), []byte(`[{"operation":"find","command":{}}]`), histogram)
+	f.Add([]byte(`{"schema_version":2}`), []byte("{"), []byte("{}"), []byte("{}"), []byte("\n\n"), []byte("[]"), []byte("{}"), "HISTFAAAAA==")
+
+	f.Fuzz(func(t *testing.T, run, journal, id, cell, lines, checkpoints, explain []byte, histogram string) {
+		if h, err := DecodeHistogram(histogram); err == nil {
+			_ = LatencyOf(h)
+			text, err := EncodeHistogram(h)
+			if err != nil {
+				t.Fatalf("decoded histogram does not encode: %v", err)
+			}
+			if _, err := DecodeHistogram(text); err != nil {
+				t.Fatalf("encoded histogram does not decode: %v", err)
+			}
+		}
+		files := fstest.MapFS{}
+		put := func(name string, data []byte) { files[name] = &fstest.MapFile{Data: data} }
+		const dir = cellsDir + "/x/"
+		put(runFile, run)
+		put(journalFile, journal)
+		put(dir+idFile, id)
+		put(dir+cellFile, cell)
+		put(dir+intervalsFile, lines)
+		put(dir+windowsFile, lines)
+		put(dir+membersFile, lines)
+		put(dir+latencyFile, lines)
+		put(dir+checkpointsFile, checkpoints)
+		put(dir+explainFile, explain)
+
+		r, err := openFS(files)
+		if err != nil {
+			return
+		}
+		if _, err := json.Marshal(r.Run()); err != nil {
+			t.Fatalf("run does not marshal: %v", err)
+		}
+		for range r.Journal() {
+			continue
+		}
+		cells, err := r.Cells()
+		if err != nil {
+			return
+		}
+		for _, c := range cells {
+			if (c.Cell == nil) == c.Finished() {
+				t.Fatalf("status %s with outcome %v", c.Status, c.Cell)
+			}
+			for range c.Intervals() {
+				continue
+			}
+			for range c.Windows() {
+				continue
+			}
+			for range c.Samples() {
+				continue
+			}
+			if log, err := c.LatencyLog(); err == nil {
+				_, _ = io.Copy(io.Discard, log)
+				_ = log.Close()
+			}
+			if v, err := c.Checkpoints(); err == nil && len(v.Workers) > maxWorkers+8 {
+				t.Fatalf("%d workers", len(v.Workers))
+			}
+			_, _ = c.Explains()
+			if c.Cell != nil {
+				for _, op := range c.Cell.Operations {
+					_, _ = DecodeHistogram(op.Histogram)
+				}
+			}
+		}
+	})
+}

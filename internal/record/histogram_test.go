@@ -1,0 +1,135 @@
+package record
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+func TestHistogramRoundTrip(t *testing.T) {
+	h := NewHistogram()
+	for _, us := range []int64{MinLatencyUS, 90, 1234, 1234, 567_890, MaxLatencyUS} {
+		if err := h.RecordValue(us); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := EncodeHistogram(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := DecodeHistogram(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !back.Equals(h) {
+		t.Errorf("decoded histogram differs: %d values, want %d", back.TotalCount(), h.TotalCount())
+	}
+}
+
+func TestEmptyHistogram(t *testing.T) {
+	text, err := EncodeHistogram(nil)
+	if text != "" || err != nil {
+		t.Errorf("EncodeHistogram(nil) = %q, %v", text, err)
+	}
+	h, err := DecodeHistogram("")
+	if err != nil || h.TotalCount() != 0 {
+		t.Fatalf("DecodeHistogram(\"\") = %v, %v", h, err)
+	}
+	if got := LatencyOf(h); got != (Latency{}) {
+		t.Errorf("LatencyOf(empty) = %+v", got)
+	}
+	if got := LatencyOf(nil); got != (Latency{}) {
+		t.Errorf("LatencyOf(nil) = %+v", got)
+	}
+}
+
+func TestLatencyOf(t *testing.T) {
+	h := NewHistogram()
+	for us := int64(1); us <= 1000; us++ {
+		if err := h.RecordValue(us * 10); err != nil { // 0.01 to 10 ms
+			t.Fatal(err)
+		}
+	}
+	got := LatencyOf(h)
+	want := Latency{Mean: 5.005, P50: 5, P95: 9.5, P99: 9.9, P999: 9.99, Max: 10}
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"mean", got.Mean, want.Mean}, {"p50", got.P50, want.P50}, {"p95", got.P95, want.P95},
+		{"p99", got.P99, want.P99}, {"p99.9", got.P999, want.P999}, {"max", got.Max, want.Max},
+	} {
+		if math.Abs(c.got-c.want) > c.want/1000 {
+			t.Errorf("%s = %g ms, want %g within 0.1 %%", c.name, c.got, c.want)
+		}
+	}
+}
+
+// hostileHistogram deflates a header with the geometry given and size zero
+// bytes after it.
+func hostileHistogram(t testing.TB, lowest, highest int64, digits int32, size int) string {
+	t.Helper()
+	var deflated bytes.Buffer
+	z := zlib.NewWriter(&deflated)
+	header := []any{hdrhistogram.V2EncodingCookieBase | 0x10, int32(size), int32(0), digits, lowest, highest, 1.0}
+	for _, field := range header {
+		if err := binary.Write(z, binary.BigEndian, field); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := z.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	for _, word := range []int32{hdrhistogram.V2CompressedEncodingCookieBase | 0x10, int32(deflated.Len())} {
+		if err := binary.Write(&out, binary.BigEndian, word); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out.Write(deflated.Bytes())
+	return base64.StdEncoding.EncodeToString(out.Bytes())
+}
+
+func TestDecodeHistogramRefuses(t *testing.T) {
+	cases := map[string]struct{ text, message string }{
+		"not base64":     {"!!!!", "base64"},
+		"too short":      {"HISTFAAA", "base64"},
+		"too long":       {strings.Repeat("A", maxEncodedHistogram+1), "more than"},
+		"wide geometry":  {hostileHistogram(t, 1, math.MaxInt64, 5, 0), "with 5 digits"},
+		"other range":    {hostileHistogram(t, 1, 3_600_000_000, 3, 0), "covers 1 to 3600000000"},
+		"inflating bomb": {hostileHistogram(t, 1, MaxLatencyUS, 3, 64<<20), "PayloadLength"},
+		"cut off":        {hostileHistogram(t, 1, MaxLatencyUS, 3, 0)[:40], "smaller"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := DecodeHistogram(c.text)
+			if err == nil || !strings.Contains(err.Error(), c.message) {
+				t.Errorf("error %v, want one about %q", err, c.message)
+			}
+		})
+	}
+}
+
+func TestDecodeHistogramTakesLittleMemory(t *testing.T) {
+	bomb := hostileHistogram(t, 1, math.MaxInt64, 5, 32<<20)
+	result := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := DecodeHistogram(bomb); err == nil {
+				b.Fatal("accepted")
+			}
+		}
+	})
+	if got := result.AllocedBytesPerOp(); got > 256<<10 {
+		t.Errorf("a refused histogram took %d bytes of memory", got)
+	}
+}
