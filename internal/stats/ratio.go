@@ -1,0 +1,101 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+)
+
+// Confidence is the coverage of every interval.
+const Confidence = 0.95
+
+// Ratio is target/baseline with its 95 % interval.
+type Ratio struct {
+	Value     float64 // 1 is "the same"; 0 when either side has no value
+	Low, High float64 // 0 when there is no interval
+	// WithinRun: at least one side was measured in a single iteration, so
+	// the interval is blind to what differs from run to run.
+	WithinRun bool
+	// Detectable is the smallest relative difference (0.03 is 3 %) that
+	// would have been told from none; 0 when there is no interval.
+	Detectable float64
+}
+
+// Compare divides the target's value by the baseline's.
+func Compare(target, baseline float64, ts, bs Spread) Ratio {
+	if target <= 0 || baseline <= 0 {
+		return Ratio{}
+	}
+	r := Ratio{Value: target / baseline, WithinRun: ts.Iterations < 2 || bs.Iterations < 2}
+	if !ts.Known() || !bs.Known() {
+		return r
+	}
+	half := studentT(Confidence, ts.DF+bs.DF) * math.Sqrt(ts.Variance+bs.Variance)
+	r.Low = r.Value * math.Exp(-half)
+	r.High = r.Value * math.Exp(half)
+	r.Detectable = math.Expm1(half)
+	return r
+}
+
+// HasInterval tells whether there was enough data for an interval.
+func (r Ratio) HasInterval() bool { return r.High > 0 }
+
+// Differs tells whether the interval excludes 1.
+func (r Ratio) Differs() bool { return r.HasInterval() && (r.Low > 1 || r.High < 1) }
+
+// Direction says what a ratio above 1 means for a metric.
+type Direction bool
+
+// The directions.
+const (
+	LowerIsBetter  Direction = false // latency
+	HigherIsBetter Direction = true  // throughput
+)
+
+// Outcome is the word for a comparison.
+type Outcome string
+
+// The outcomes. Faster and Slower are used only when the interval excludes 1.
+const (
+	Faster       Outcome = "faster"
+	Slower       Outcome = "slower"
+	NoDifference Outcome = "no difference detected"
+	Unknown      Outcome = "not enough data for an interval"
+)
+
+// Outcome is the word for the ratio of a metric of the given direction.
+func (r Ratio) Outcome(d Direction) Outcome {
+	switch {
+	case !r.HasInterval():
+		return Unknown
+	case !r.Differs():
+		return NoDifference
+	case (r.Low > 1) == bool(d):
+		return Faster
+	default:
+		return Slower
+	}
+}
+
+// Verdict is the outcome in words: "no difference detected" carries what
+// would have been detected.
+func (r Ratio) Verdict(d Direction) string {
+	o := r.Outcome(d)
+	if o == NoDifference {
+		return fmt.Sprintf("%s (would have detected %s)", o, percentAtLeast(r.Detectable))
+	}
+	return string(o)
+}
+
+// percentAtLeast rounds up to two digits: "would have detected" must not
+// claim more than was so.
+func percentAtLeast(share float64) string {
+	p := share * 100
+	switch {
+	case p < 0.1:
+		return "0.1 %"
+	case p < 10:
+		return fmt.Sprintf("%.1f %%", math.Ceil(p*10-1e-9)/10)
+	default:
+		return fmt.Sprintf("%.0f %%", math.Ceil(p-1e-9))
+	}
+}
