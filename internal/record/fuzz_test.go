@@ -55,8 +55,8 @@ func FuzzReadRun(f *testing.F) {
 		if _, err := json.Marshal(r.Run()); err != nil {
 			t.Fatalf("run does not marshal: %v", err)
 		}
-		for range r.Journal() {
-			continue
+		for _, err := range r.Journal() {
+			_ = err
 		}
 		cells, err := r.Cells()
 		if err != nil {
@@ -66,14 +66,14 @@ func FuzzReadRun(f *testing.F) {
 			if (c.Cell == nil) == c.Finished() {
 				t.Fatalf("status %s with outcome %v", c.Status, c.Cell)
 			}
-			for range c.Intervals() {
-				continue
+			for _, err := range c.Intervals() {
+				_ = err
 			}
-			for range c.Windows() {
-				continue
+			for _, err := range c.Windows() {
+				_ = err
 			}
-			for range c.Samples() {
-				continue
+			for _, err := range c.Samples() {
+				_ = err
 			}
 			if log, err := c.LatencyLog(); err == nil {
 				_, _ = io.Copy(io.Discard, log)

@@ -73,11 +73,11 @@ func TestLatencyOf(t *testing.T) {
 
 // hostileHistogram deflates a header with the geometry given and size zero
 // bytes after it.
-func hostileHistogram(t testing.TB, lowest, highest int64, digits int32, size int) string {
+func hostileHistogram(t testing.TB, highest int64, digits int32, size int) string {
 	t.Helper()
 	var deflated bytes.Buffer
 	z := zlib.NewWriter(&deflated)
-	header := []any{hdrhistogram.V2EncodingCookieBase | 0x10, int32(size), int32(0), digits, lowest, highest, 1.0}
+	header := []any{hdrhistogram.V2EncodingCookieBase | 0x10, int32(size), int32(0), digits, MinLatencyUS, highest, 1.0}
 	for _, field := range header {
 		if err := binary.Write(z, binary.BigEndian, field); err != nil {
 			t.Fatal(err)
@@ -104,10 +104,10 @@ func TestDecodeHistogramRefuses(t *testing.T) {
 		"not base64":     {"!!!!", "base64"},
 		"too short":      {"HISTFAAA", "base64"},
 		"too long":       {strings.Repeat("A", maxEncodedHistogram+1), "more than"},
-		"wide geometry":  {hostileHistogram(t, 1, math.MaxInt64, 5, 0), "with 5 digits"},
-		"other range":    {hostileHistogram(t, 1, 3_600_000_000, 3, 0), "covers 1 to 3600000000"},
-		"inflating bomb": {hostileHistogram(t, 1, MaxLatencyUS, 3, 64<<20), "PayloadLength"},
-		"cut off":        {hostileHistogram(t, 1, MaxLatencyUS, 3, 0)[:40], "smaller"},
+		"wide geometry":  {hostileHistogram(t, math.MaxInt64, 5, 0), "with 5 digits"},
+		"other range":    {hostileHistogram(t, 3_600_000_000, 3, 0), "covers 1 to 3600000000"},
+		"inflating bomb": {hostileHistogram(t, MaxLatencyUS, 3, 64<<20), "PayloadLength"},
+		"cut off":        {hostileHistogram(t, MaxLatencyUS, 3, 0)[:40], "smaller"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestDecodeHistogramRefuses(t *testing.T) {
 }
 
 func TestDecodeHistogramTakesLittleMemory(t *testing.T) {
-	bomb := hostileHistogram(t, 1, math.MaxInt64, 5, 32<<20)
+	bomb := hostileHistogram(t, math.MaxInt64, 5, 32<<20)
 	result := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
