@@ -1,0 +1,56 @@
+package loadgen
+
+import (
+	"math"
+	"sync"
+
+	"github.com/mongo-sandbox/sandbox/internal/mongodb"
+)
+
+// failures gives the errors of a run numbers, so that a sample can carry
+// one. Only failed commands come here.
+type failures struct {
+	mu    sync.Mutex
+	known []failure // number n is at n-1
+}
+
+type failure struct {
+	name string
+	text string // of the first error with that name
+	// unreachable: the error says that the target could not be reached.
+	unreachable bool
+}
+
+// number returns the number of an error's name, 1 or more.
+func (f *failures) number(err error) uint16 {
+	name := mongodb.ErrorName(err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.known {
+		if f.known[i].name == name {
+			return uint16(i + 1)
+		}
+	}
+	if len(f.known) == math.MaxUint16 {
+		return math.MaxUint16 // servers have a few hundred codes
+	}
+	unreachable := name == mongodb.NameNetwork || name == mongodb.NameServerSelection
+	f.known = append(f.known, failure{name, err.Error(), unreachable})
+	return uint16(len(f.known))
+}
+
+func (f *failures) get(number uint16) failure {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.known[number-1]
+}
+
+// first is the text of the first error.
+func (f *failures) first() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.known) == 0 {
+		return ""
+	}
+	return f.known[0].text
+}

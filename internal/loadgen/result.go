@@ -1,0 +1,203 @@
+package loadgen
+
+import (
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+	"github.com/mongo-sandbox/sandbox/internal/workload"
+)
+
+// result is the load part of the cell. There is always one; an error says
+// that something in it is missing.
+func (p *phase) result() (*Result, error) {
+	o, c := &p.options, p.collector
+	cell := record.Cell{
+		CellID:      record.CellID{Size: o.Workload.Settings().Size, Iteration: o.Iteration},
+		Valid:       true,
+		Interrupted: p.interrupted,
+		Started:     p.base.UTC(),
+		SequenceID:  o.Workload.SequenceID(o.Iteration),
+		Operations:  map[string]record.Operation{},
+		Client:      clientUsage(p.started, p.finished, p.elapsed),
+	}
+	if p.base.IsZero() {
+		cell.Started = time.Now().UTC() // it did not come to that
+	}
+	duration := p.measured()
+	cell.DurationS = duration.Seconds()
+
+	all := record.NewHistogram()
+	var responses *hdrhistogram.Histogram
+	if o.Rate > 0 {
+		responses = record.NewHistogram()
+	}
+	var failed error
+	for op := range c.total {
+		t := &c.total[op]
+		if t.empty() {
+			continue
+		}
+		kind := workload.OpType(op)
+		operation, err := p.operation(kind)
+		if err != nil {
+			failed = err
+		}
+		cell.Operations[kind.String()] = operation
+		cell.Commands += t.count
+		cell.Errors += t.errors
+		if t.count > 0 {
+			all.Merge(t.latency)
+			if responses != nil {
+				responses.Merge(c.responses[op])
+			}
+		}
+	}
+	cell.LatencyMS = record.LatencyOf(all)
+	if responses != nil {
+		summary := record.LatencyOf(responses)
+		cell.ResponseMS = &summary
+	}
+	if duration > 0 {
+		cell.ThroughputPerS = float64(cell.Commands) / duration.Seconds()
+	}
+	for key, n := range c.failed {
+		if cell.ErrorCodes == nil {
+			cell.ErrorCodes = map[string]int64{}
+		}
+		cell.ErrorCodes[key.op.String()+"/"+p.failures.get(key.number).name] = n
+	}
+	for _, w := range p.workers {
+		cell.Retries += w.retries
+	}
+	r := &Result{Cell: cell, Checkpoints: p.checkpoints()}
+	r.Cell.Fingerprint, r.Cell.FingerprintCommands, r.Cell.Complete = p.fingerprint()
+	r.Cell.Warnings = p.warnings(&r.Cell)
+	return r, failed
+}
+
+// measured is the time from the start to the end of the last command. An
+// open loop that came to its end lasted as long as it was meant to, even if
+// its last commands were due and done a moment before.
+func (p *phase) measured() time.Duration {
+	if o := &p.options; o.Rate > 0 && o.OpsLimit == 0 && !p.stopped.Load() {
+		return max(p.collector.last, min(o.Duration, p.elapsed))
+	}
+	return p.collector.last
+}
+
+func (p *phase) operation(op workload.OpType) (record.Operation, error) {
+	c := p.collector
+	t := &c.total[op]
+	v := record.Operation{Count: t.count, Errors: t.errors}
+	n := c.outcomes[op]
+	switch op {
+	case workload.Find, workload.Aggregate:
+		v.Returned = n[0]
+	case workload.UpdateOne, workload.UpdateMany:
+		v.Matched, v.Modified = n[0], n[1]
+	case workload.DeleteOne, workload.DeleteMany:
+		v.Deleted = n[0]
+	default:
+		v.Inserted = n[0]
+	}
+	if t.count == 0 {
+		return v, nil
+	}
+	v.LatencyMS = record.LatencyOf(t.latency)
+	var err error
+	if v.Histogram, err = record.EncodeHistogram(t.latency); err != nil {
+		return v, err
+	}
+	v.ResponseHistogram, err = record.EncodeHistogram(c.responses[op])
+	return v, err
+}
+
+func (p *phase) checkpoints() record.Checkpoints {
+	v := record.Checkpoints{Every: workload.CheckpointEvery, Workers: make([][]string, len(p.workers))}
+	for i, w := range p.workers {
+		v.Workers[i] = []string{}
+		for _, sum := range w.chain.Checkpoints() {
+			v.Workers[i] = append(v.Workers[i], hex.EncodeToString(sum))
+		}
+	}
+	return v
+}
+
+// fingerprint covers the whole pass if every worker has sent it, else the
+// longest checkpointed prefix that every worker has sent; without one it is
+// empty.
+func (p *phase) fingerprint() (text string, commands int64, complete bool) {
+	o := &p.options
+	if len(p.workers) == 0 {
+		return "", 0, false
+	}
+	pass := o.Workload.Settings().OpsPerWorker
+	least := pass
+	for _, w := range p.workers {
+		least = min(least, w.chain.Count())
+	}
+	sums := make([][]byte, len(p.workers))
+	if least == pass {
+		for i, w := range p.workers {
+			sums[i] = w.chain.Sum()
+		}
+		return o.Workload.Fingerprint(o.Iteration, pass, sums), pass, true
+	}
+	whole := least / workload.CheckpointEvery
+	if whole == 0 {
+		return "", 0, false
+	}
+	for i, w := range p.workers {
+		sums[i] = w.chain.Checkpoints()[whole-1]
+	}
+	commands = whole * workload.CheckpointEvery
+	return o.Workload.Fingerprint(o.Iteration, commands, sums), commands, false
+}
+
+// warnings are what a reader of the numbers must know.
+func (p *phase) warnings(cell *record.Cell) []string {
+	var texts []string
+	warn := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
+	o, c := &p.options, p.collector
+	if cell.Errors > 0 {
+		warn("%d of %d commands failed; the first: %s", cell.Errors, cell.Commands+cell.Errors, p.failures.first())
+	}
+	if cell.Client.ClientBound {
+		warn("the load generator used %.0f %% of its CPUs: it may be what limits the throughput", cell.Client.CPUPercent)
+	}
+	if c.clamped > 0 {
+		warn("%d commands took longer than %s and are recorded as that", c.clamped, time.Duration(record.MaxLatencyUS)*time.Microsecond)
+	}
+	if p.cutOff {
+		warn("commands that were still under way %s after the end were cancelled", p.limits.overtime)
+	}
+	var sent, observed int64
+	var blocked time.Duration
+	for _, w := range p.workers {
+		sent += w.sent
+		observed += w.observed
+		blocked += w.blocked
+	}
+	if cell.Commands > 0 && observed == 0 {
+		warn("retries were not counted: the client has no monitor for it")
+	}
+	if blocked > 0 {
+		warn("the workers waited %s for the recording of their results", blocked.Round(time.Millisecond))
+	}
+	if o.Rate > 0 {
+		const tolerable = 100 * time.Millisecond
+		if c.lag > tolerable {
+			warn("a command started %s after it was due: the target or the load generator could not keep up with %g commands/s", c.lag.Round(time.Millisecond), o.Rate)
+		}
+		if o.OpsLimit == 0 && !p.interrupted {
+			if due := dueBefore(o.Duration, o.Rate); due > sent {
+				warn("%d of %d commands that were due were not sent before the end", due-sent, due)
+			}
+		}
+	}
+	return texts
+}
