@@ -1,0 +1,244 @@
+package environment
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// Severity tells what stops the work from what does not.
+type Severity string
+
+// The severities.
+const (
+	SeverityError   Severity = "error"
+	SeverityWarning Severity = "warning"
+)
+
+// Problem is one thing that is wrong or doubtful in the input.
+type Problem struct {
+	Severity Severity `json:"severity"`
+	Summary  string   `json:"summary"`
+	Detail   string   `json:"detail,omitempty"`
+	// File is the name of the file as given, "-var name", "TF_VAR_name" or
+	// "--platform"; empty when the problem has no place.
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`   // from 1; 0 without a place in the file
+	Column int    `json:"column,omitempty"` // from 1, in characters
+	Hint   string `json:"hint,omitempty"`   // what to do about it
+}
+
+// Problems is everything wrong or doubtful in one set of inputs, in the order
+// of reading. A nil *Problems has none.
+type Problems struct {
+	diags hcl.Diagnostics
+	order map[string]int // file name -> position in the order of reading
+	files map[string]*hcl.File
+}
+
+// extra is what a Problem knows beyond a diagnostic.
+type extra struct {
+	detail, hint string
+	file         string // when there is no subject
+}
+
+// HasErrors reports whether anything stops the work.
+func (p *Problems) HasErrors() bool { return p != nil && p.diags.HasErrors() }
+
+// Err returns p as an error if it has errors, else nil.
+func (p *Problems) Err() error {
+	if !p.HasErrors() {
+		return nil
+	}
+	return p
+}
+
+// Error says the first error in one line, with its place, and how many more
+// there are. WriteText shows them all.
+func (p *Problems) Error() string {
+	var first string
+	errors := 0
+	for _, problem := range p.List() {
+		if problem.Severity != SeverityError {
+			continue
+		}
+		if errors++; errors > 1 {
+			continue
+		}
+		first = problem.Summary
+		if problem.Detail != "" {
+			first += ": " + problem.Detail
+		}
+		switch {
+		case problem.Line > 0:
+			first = fmt.Sprintf("%s:%d:%d: %s", problem.File, problem.Line, problem.Column, first)
+		case problem.File != "":
+			first = problem.File + ": " + first
+		}
+	}
+	if errors > 1 {
+		return fmt.Sprintf("%s (and %d more)", first, errors-1)
+	}
+	return first
+}
+
+// List returns the problems in the order of their places.
+func (p *Problems) List() []Problem {
+	if p == nil {
+		return nil
+	}
+	list := make([]Problem, 0, len(p.diags))
+	for _, diag := range p.sorted() {
+		problem := Problem{Severity: SeverityError, Summary: diag.Summary, Detail: diag.Detail}
+		if diag.Severity == hcl.DiagWarning {
+			problem.Severity = SeverityWarning
+		}
+		if x, ok := diag.Extra.(extra); ok {
+			problem.Detail, problem.Hint, problem.File = x.detail, x.hint, x.file
+		}
+		if diag.Subject != nil {
+			problem.File = diag.Subject.Filename
+			problem.Line, problem.Column = diag.Subject.Start.Line, diag.Subject.Start.Column
+		}
+		list = append(list, problem)
+	}
+	return list
+}
+
+// Warnings returns the problems that do not stop the work.
+func (p *Problems) Warnings() []Problem {
+	return slices.DeleteFunc(p.List(), func(x Problem) bool { return x.Severity == SeverityError })
+}
+
+// MarshalJSON gives the list of problems, empty rather than null.
+func (p *Problems) MarshalJSON() ([]byte, error) {
+	if list := p.List(); list != nil {
+		return json.Marshal(list)
+	}
+	return []byte("[]"), nil
+}
+
+// WriteText renders every problem with the line it is about. A width of 0
+// does not wrap; color adds VT100 sequences. Values of unknown variables and
+// of those that may hold passwords are blanked out of the lines.
+func (p *Problems) WriteText(w io.Writer, width int, color bool) error {
+	if p == nil {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := hcl.NewDiagnosticTextWriter(&text, p.files, uint(max(width, 0)), color).WriteDiagnostics(p.sorted()); err != nil {
+		return fmt.Errorf("write problems: %w", err)
+	}
+	out := bufio.NewWriter(w)
+	for line := range strings.Lines(text.String()) {
+		// What was blanked out leaves white space behind.
+		if _, err := out.WriteString(strings.TrimRight(line, " \t\r\n") + "\n"); err != nil {
+			return fmt.Errorf("write problems: %w", err)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write problems: %w", err)
+	}
+	return nil
+}
+
+// sorted orders by file as read and then by place; what has no place comes
+// first.
+func (p *Problems) sorted() hcl.Diagnostics {
+	position := func(d *hcl.Diagnostic) (file, offset int) {
+		if d.Subject == nil {
+			return -1, 0
+		}
+		return p.order[d.Subject.Filename], d.Subject.Start.Byte
+	}
+	diags := slices.Clone(p.diags)
+	slices.SortStableFunc(diags, func(a, b *hcl.Diagnostic) int {
+		af, ao := position(a)
+		bf, bo := position(b)
+		if af != bf {
+			return af - bf
+		}
+		return ao - bo
+	})
+	return diags
+}
+
+// source registers the text that a file name stands for.
+func (p *Problems) source(name string, text []byte, file *hcl.File) {
+	if _, ok := p.order[name]; !ok {
+		p.order[name] = len(p.order)
+	}
+	shown := &hcl.File{Bytes: bytes.Clone(text)}
+	if file != nil {
+		shown.Body, shown.Nav = file.Body, file.Nav
+	}
+	p.files[name] = shown
+}
+
+// blank removes a part of a source from what is shown of it.
+func (p *Problems) blank(r hcl.Range) {
+	file := p.files[r.Filename]
+	if file == nil || r.Start.Byte < 0 || r.End.Byte > len(file.Bytes) {
+		return
+	}
+	dots := 3
+	for i := r.Start.Byte; i < r.End.Byte; i++ {
+		switch {
+		case file.Bytes[i] == '\n' || file.Bytes[i] == '\r':
+		case dots > 0:
+			file.Bytes[i] = '.'
+			dots--
+		default:
+			file.Bytes[i] = ' '
+		}
+	}
+}
+
+func (p *Problems) add(severity hcl.DiagnosticSeverity, at *hcl.Range, summary, detail, hint string) {
+	shown := detail
+	if hint != "" {
+		shown = strings.TrimSpace(detail + " " + hint)
+	}
+	p.diags = append(p.diags, &hcl.Diagnostic{
+		Severity: severity, Summary: summary, Detail: shown, Subject: at,
+		Extra: extra{detail: detail, hint: hint},
+	})
+}
+
+func (p *Problems) refuse(at *hcl.Range, summary, detail, hint string) {
+	p.add(hcl.DiagError, at, summary, detail, hint)
+}
+
+func (p *Problems) warn(at *hcl.Range, summary, detail, hint string) {
+	p.add(hcl.DiagWarning, at, summary, detail, hint)
+}
+
+// refuseFile is for a file that has no text to point at.
+func (p *Problems) refuseFile(name, summary, detail, hint string) {
+	p.refuse(nil, summary, detail, hint)
+	p.diags[len(p.diags)-1].Extra = extra{detail: detail, hint: hint, file: name}
+}
+
+// syntax takes over what the HCL library found, with a hint where its words
+// leave a newcomer alone.
+func (p *Problems) syntax(diags hcl.Diagnostics) {
+	for _, diag := range diags {
+		hint := ""
+		switch diag.Summary {
+		case "Variables not allowed":
+			hint = "Write text in double quotes."
+		case "Function calls not allowed":
+			hint = "A variable file holds plain values."
+		}
+		if strings.HasPrefix(diag.Summary, "Unexpected") && strings.Contains(diag.Summary, "block") {
+			hint = "Assign values with an equals sign: replsets = { … }."
+		}
+		p.add(diag.Severity, diag.Subject, diag.Summary, diag.Detail, hint)
+	}
+}
