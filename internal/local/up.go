@@ -1,0 +1,537 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mongo-sandbox/sandbox/internal/environment"
+	"github.com/mongo-sandbox/sandbox/internal/mongodb"
+	"github.com/mongo-sandbox/sandbox/internal/secret"
+)
+
+// pollEvery is the pause between two looks at a member that is starting.
+const pollEvery = 25 * time.Millisecond
+
+// attemptTimeout bounds one question to a member.
+const attemptTimeout = 5 * time.Second
+
+// Up makes the environment exist: it starts what does not run, repairs what
+// is half done, and ends when every deployment is healthy and answers
+// authenticated. Deployments that exist must be as the spec says, else
+// nothing is changed. When some deployments fail, the others are finished;
+// the inventory is returned together with the error. When ctx ends, Up stops
+// waiting and returns ctx's error; the next Up or Down goes on from there.
+func (p *Platform) Up(ctx context.Context, spec *environment.Spec) (*environment.Inventory, error) {
+	if spec.Platform != environment.Local {
+		return nil, fmt.Errorf("up: the environment is for platform %q", spec.Platform)
+	}
+	unlock, err := p.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+
+	inv, err := p.Inventory()
+	switch {
+	case errors.Is(err, ErrNoEnvironment):
+		inv = &environment.Inventory{SchemaVersion: inventorySchema, Environment: spec.Name, Platform: environment.Local}
+	case err != nil:
+		return nil, err
+	default:
+		if err := refuseChanges(inv, spec); err != nil {
+			return nil, err
+		}
+	}
+	plans, err := p.plansFor(ctx, spec, inv)
+	if err != nil {
+		return nil, err
+	}
+	password, err := p.secrets()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.extend(inv, spec, plans); err != nil {
+		return nil, err
+	}
+	book := &ledger{path: p.path(inventoryFile), inv: inv}
+	if err := book.change(func(*environment.Inventory) {}); err != nil {
+		return nil, err
+	}
+	found, err := p.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	var group errgroup.Group
+	failures := make([]error, len(inv.Deployments))
+	for i := range inv.Deployments {
+		group.Go(func() error {
+			u := &bringUp{p: p, book: book, index: i, password: password, found: found}
+			u.plan = plans[inv.Deployments[i].Name]
+			failures[i] = u.run(ctx)
+			return nil
+		})
+	}
+	_ = group.Wait() // failures has them, all of them
+	if err := ctx.Err(); err != nil {
+		return inv, fmt.Errorf("up was interrupted; `sandbox up` goes on, `sandbox down` removes what was started: %w", err)
+	}
+	return inv, errors.Join(failures...)
+}
+
+// plansFor returns the plan of every deployment by name. One that exists
+// keeps the executable it was started with as long as that is there.
+func (p *Platform) plansFor(ctx context.Context, spec *environment.Spec, inv *environment.Inventory) (map[string]DeploymentPlan, error) {
+	fresh, err := p.Plan(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	plans := map[string]DeploymentPlan{}
+	for _, plan := range fresh {
+		plans[plan.Name] = plan
+	}
+	for _, have := range inv.Deployments {
+		command := startedWith(have)
+		if command == nil || slices.Equal(command, plans[have.Name].Command) {
+			continue
+		}
+		plan := plans[have.Name]
+		switch {
+		case exists(command[0]):
+			plan.Command, plan.Engine, plan.Reason = command, have.Engine, "was started with it"
+			if plan.Engine == "" { // never became healthy: by its command
+				plan.Engine = engineMongod
+				if len(p.opts.EmbeddedCommand) > 0 && slices.Equal(command, p.opts.EmbeddedCommand) {
+					plan.Engine = engineEmbedded
+				}
+			}
+		case have.Engine != "" && have.Engine != plan.Engine:
+			return nil, fmt.Errorf("deployment %s runs on %s, which is no longer there, and its data does not fit engine %s: run `sandbox down` first",
+				have.Name, command[0], plan.Engine)
+		}
+		plans[have.Name] = plan
+	}
+	return plans, nil
+}
+
+// startedWith is the command of a deployment's members without its
+// configuration, or nil if none was ever started.
+func startedWith(d environment.DeploymentState) []string {
+	for _, m := range d.Endpoints {
+		if m.Process == nil {
+			continue
+		}
+		if i := slices.Index(m.Process.Command, "--config"); i > 0 {
+			return m.Process.Command[:i]
+		}
+	}
+	return nil
+}
+
+// extend adds the deployments that do not exist yet, with their ports, in
+// the spec's order.
+func (p *Platform) extend(inv *environment.Inventory, spec *environment.Spec, plans map[string]DeploymentPlan) error {
+	inv.Files = spec.Files
+	inv.Username, inv.PasswordFile = Username, passwordFile
+	have := map[string]environment.DeploymentState{}
+	ports := map[string]int{} // by member
+	taken := map[int]bool{}
+	for _, d := range inv.Deployments {
+		have[d.Name] = d
+		for _, m := range d.Endpoints {
+			taken[m.Port] = true
+		}
+	}
+	for _, d := range spec.Deployments {
+		for _, m := range d.Members {
+			// Should the inventory be lost, the configuration still has the
+			// port that the member may be listening on.
+			if port := p.configuredPort(m.Name); port != 0 && !taken[port] {
+				ports[m.Name], taken[port] = port, true
+			}
+		}
+	}
+	inv.Deployments = nil
+	for _, d := range spec.Deployments {
+		state, ok := have[d.Name]
+		if !ok {
+			state = environment.DeploymentState{Deployment: d, Engine: plans[d.Name].Engine}
+			for _, m := range d.Members {
+				port := ports[m.Name]
+				if port == 0 {
+					var err error
+					if port, err = p.choosePort(taken); err != nil {
+						return fmt.Errorf("member %s: %w", m.Name, err)
+					}
+				}
+				state.Endpoints = append(state.Endpoints, environment.MemberState{Name: m.Name, Role: m.Role, Host: loopback, Port: port})
+			}
+		}
+		inv.Deployments = append(inv.Deployments, state)
+	}
+	return nil
+}
+
+// bringUp brings up one deployment.
+type bringUp struct {
+	p        *Platform
+	book     *ledger
+	index    int
+	plan     DeploymentPlan
+	password secret.Text
+	found    map[string][]environment.Process
+}
+
+// memberError is a failure of one member.
+type memberError struct {
+	member string
+	cause  error
+	logged bool // the member's log may explain it
+}
+
+func (e *memberError) Error() string { return fmt.Sprintf("member %s: %v", e.member, e.cause) }
+func (e *memberError) Unwrap() error { return e.cause }
+
+func (u *bringUp) run(ctx context.Context) error {
+	name := u.state().Name
+	timeout := u.p.opts.ReadyTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not healthy after %v", timeout))
+	defer cancel()
+	err := u.startMembers(ctx)
+	if err == nil {
+		err = u.becomeHealthy(ctx)
+	}
+	if err == nil {
+		u.p.tell(Event{Deployment: name, Stage: Healthy, Detail: u.state().Engine + " " + u.state().ActualVersion})
+		return nil
+	}
+	u.p.tell(Event{Deployment: name, Stage: Failed, Detail: err.Error()})
+	logs := ""
+	var member *memberError
+	if errors.As(err, &member) && member.logged && !errors.Is(err, context.Canceled) {
+		logs = u.p.logTail(member.member)
+	}
+	return fmt.Errorf("deployment %s: %w%s", name, err, logs)
+}
+
+func (u *bringUp) state() environment.DeploymentState { return u.book.deployment(u.index) }
+
+// startMembers starts every member that does not run.
+func (u *bringUp) startMembers(ctx context.Context) error {
+	var group errgroup.Group
+	for i := range u.state().Endpoints {
+		group.Go(func() error {
+			m := u.state().Endpoints[i]
+			if err := u.startMember(ctx, i, m); err != nil {
+				return &memberError{m.Name, err, false}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func (u *bringUp) startMember(ctx context.Context, i int, m environment.MemberState) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	files := u.p.member(m.Name)
+	record := func(process environment.Process) error {
+		return u.book.change(func(inv *environment.Inventory) {
+			inv.Deployments[u.index].Endpoints[i].Process = &process
+		})
+	}
+	if isOurs(m.Process, files.conf) {
+		u.p.tell(Event{Deployment: u.state().Name, Member: m.Name, Stage: Kept, Detail: "pid " + strconv.Itoa(m.Process.PID)})
+		return nil
+	}
+	if orphans := u.found[files.conf]; len(orphans) > 0 {
+		// Started by an Up that ended before it could write that down.
+		u.p.tell(Event{Deployment: u.state().Name, Member: m.Name, Stage: Kept, Detail: "found again, pid " + strconv.Itoa(orphans[0].PID)})
+		return record(orphans[0])
+	}
+	if err := portFree(m.Port); err != nil {
+		return fmt.Errorf("its port %s is taken by another program (%w): end that, or run `sandbox down` and `sandbox up` for new ports", address(m), err)
+	}
+	conf, err := u.p.conf(m.Name, u.state().ReplicaSet, m.Port, u.plan.Engine)
+	if err != nil {
+		return err
+	}
+	for _, dir := range []string{files.data, filepath.Dir(files.log)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	if err := writeFile(files.conf, conf); err != nil {
+		return err
+	}
+	command := append(slices.Clone(u.plan.Command), "--config", files.conf)
+	u.p.tell(Event{Deployment: u.state().Name, Member: m.Name, Stage: Starting, Detail: address(m)})
+	process, err := start(command, files.dir, files.output)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", command[0], err)
+	}
+	return record(process)
+}
+
+// becomeHealthy initiates the set, creates the user and waits, doing only
+// what is not done yet.
+func (u *bringUp) becomeHealthy(ctx context.Context) error {
+	d := u.state()
+	hellos, err := u.hellos(ctx, d, func(mongodb.Hello) error { return nil })
+	if err != nil {
+		return err
+	}
+	fresh := !slices.ContainsFunc(hellos, func(h mongodb.Hello) bool { return h.SetName != "" })
+	if fresh {
+		u.p.tell(Event{Deployment: d.Name, Stage: Initiating})
+		if err := u.initiate(ctx, d); err != nil {
+			return err
+		}
+	}
+	u.p.tell(Event{Deployment: d.Name, Stage: Waiting})
+	if err := u.createUser(ctx, d, fresh); err != nil {
+		return err
+	}
+	if _, err := u.hellos(ctx, d, func(h mongodb.Hello) error {
+		if h.SetName != d.ReplicaSet {
+			return fmt.Errorf("is not in replica set %s yet", d.ReplicaSet)
+		}
+		if state := h.State(); state != "PRIMARY" && state != "SECONDARY" && state != "ARBITER" {
+			return errors.New("is in none of the states PRIMARY, SECONDARY, ARBITER yet")
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return u.verify(ctx, d)
+}
+
+// hellos waits until every member answers hello to the satisfaction of
+// enough.
+func (u *bringUp) hellos(ctx context.Context, d environment.DeploymentState, enough func(mongodb.Hello) error) ([]mongodb.Hello, error) {
+	out := make([]mongodb.Hello, len(d.Endpoints))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, m := range d.Endpoints {
+		group.Go(func() error {
+			return u.poll(ctx, m, func(ctx context.Context) error {
+				if err := reachable(ctx, m); err != nil {
+					return err
+				}
+				client, err := connect(ctx, m, "", secret.Text{})
+				if err != nil {
+					return err
+				}
+				defer disconnect(ctx, client)
+				if out[i], err = client.Hello(ctx); err != nil {
+					return err
+				}
+				return enough(out[i])
+			})
+		})
+	}
+	return out, group.Wait()
+}
+
+// reachable asks without the driver, which would wait half a second before
+// it tries again.
+func reachable(ctx context.Context, m environment.MemberState) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", address(m))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// poll repeats try until it succeeds, the member's process has ended, or ctx
+// ends; then the error is the last one that says something.
+func (u *bringUp) poll(ctx context.Context, m environment.MemberState, try func(context.Context) error) error {
+	conf := u.p.member(m.Name).conf
+	var last error
+	for {
+		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+		err := try(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		if process := m.Process; process != nil && !isOurs(process, conf) {
+			return &memberError{m.Name, fmt.Errorf("its process %d has ended", process.PID), true}
+		}
+		timer := time.NewTimer(pollEvery)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return &memberError{m.Name, fmt.Errorf("%w: %w", context.Cause(ctx), last), true}
+		case <-timer.C:
+		}
+	}
+}
+
+// initiate goes to the first data-bearing member, through the localhost
+// exception.
+func (u *bringUp) initiate(ctx context.Context, d environment.DeploymentState) error {
+	set := mongodb.ReplicaSet{Name: d.ReplicaSet}
+	var first *environment.MemberState
+	for i, m := range d.Endpoints {
+		set.Members = append(set.Members, mongodb.ReplicaSetMember{Host: address(m), Arbiter: m.Role == environment.Arbiter})
+		if first == nil && m.Role != environment.Arbiter {
+			first = &d.Endpoints[i]
+		}
+	}
+	if first == nil {
+		return errors.New("has no data-bearing member")
+	}
+	client, err := connect(ctx, *first, "", secret.Text{})
+	if err != nil {
+		return err
+	}
+	defer disconnect(ctx, client)
+	if err := client.Initiate(ctx, set); err != nil {
+		return &memberError{first.Name, err, true}
+	}
+	return nil
+}
+
+// createUser waits for a primary and creates the user there, unless the
+// password is known already.
+func (u *bringUp) createUser(ctx context.Context, d environment.DeploymentState, fresh bool) error {
+	return u.onPrimary(ctx, d, func(ctx context.Context, m environment.MemberState) error {
+		if !fresh {
+			err := u.ping(ctx, m)
+			if !mongodb.IsAuthenticationFailure(err) {
+				return err
+			}
+		}
+		client, err := connect(ctx, m, "", secret.Text{})
+		if err != nil {
+			return err
+		}
+		defer disconnect(ctx, client)
+		err = client.CreateAdmin(ctx, Username, u.password)
+		if mongodb.IsUnauthorized(err) {
+			// The localhost exception is over: some user exists.
+			return u.ping(ctx, m)
+		}
+		return err
+	})
+}
+
+func (u *bringUp) ping(ctx context.Context, m environment.MemberState) error {
+	client, err := connect(ctx, m, Username, u.password)
+	if err != nil {
+		return err
+	}
+	defer disconnect(ctx, client)
+	return client.Ping(ctx)
+}
+
+// onPrimary runs act against the member that is primary until it succeeds;
+// elections in between are looked through.
+func (u *bringUp) onPrimary(ctx context.Context, d environment.DeploymentState, act func(context.Context, environment.MemberState) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	var (
+		mu   sync.Mutex
+		done bool
+	)
+	for _, m := range d.Endpoints {
+		if m.Role == environment.Arbiter {
+			continue
+		}
+		group.Go(func() error {
+			err := u.poll(ctx, m, func(ctx context.Context) error {
+				client, err := connect(ctx, m, "", secret.Text{})
+				if err != nil {
+					return err
+				}
+				defer disconnect(ctx, client)
+				hello, err := client.Hello(ctx)
+				if err != nil {
+					return err
+				}
+				if !hello.IsWritablePrimary {
+					return errors.New("the deployment has no primary yet")
+				}
+				mu.Lock() // not two at once, should an election come between
+				defer mu.Unlock()
+				if done {
+					return nil
+				}
+				if err := act(ctx, m); err != nil {
+					return err
+				}
+				done = true
+				cancel()
+				return nil
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if done {
+				return nil
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// verify asks every member, authenticated, asks the primary what it thinks
+// of the others, and writes down what the servers say they are.
+func (u *bringUp) verify(ctx context.Context, d environment.DeploymentState) error {
+	names := mongodb.Names{}
+	for _, m := range d.Endpoints {
+		names[address(m)] = m.Name
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, m := range d.Endpoints {
+		group.Go(func() error {
+			err := u.poll(groupCtx, m, func(ctx context.Context) error { return u.ping(ctx, m) })
+			if err == nil {
+				u.p.tell(Event{Deployment: d.Name, Member: m.Name, Stage: Healthy, Detail: address(m)})
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	var info mongodb.BuildInfo
+	err := u.onPrimary(ctx, d, func(_ context.Context, m environment.MemberState) error {
+		client, err := connect(ctx, m, Username, u.password)
+		if err != nil {
+			return err
+		}
+		defer disconnect(ctx, client)
+		if err := client.WaitHealthy(ctx, names); err != nil {
+			return err
+		}
+		info, err = client.BuildInfo(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return u.book.change(func(inv *environment.Inventory) {
+		state := &inv.Deployments[u.index]
+		state.Engine, state.ActualVersion = engineMongod, info.Version
+		if info.Embedded {
+			state.Engine = engineEmbedded
+		}
+	})
+}
