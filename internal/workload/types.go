@@ -30,13 +30,13 @@ type Mix struct {
 type Settings struct {
 	Workload     string // "flights"
 	Seed         uint64
-	Size         int64 // documents seeded, at least Workers
+	Size         int64 // documents seeded, Workers x FindBatch to MaxSize
 	Workers      int   // 1 to 1024
-	OpsPerWorker int64 // length of a pass, commands per worker
+	OpsPerWorker int64 // length of a pass, commands per worker, 1 to 10^10
 	Mix          Mix
 	InsertBatch  int // documents in an insertMany, 1 to 1000
 	FindBatch    int // keys in an $in list, and the cursor's batch size
-	FindLimit    int // limit of a find; 0 is none
+	FindLimit    int // limit of a find, up to 1,000,000; 0 is none
 }
 
 // Command is one message to the server. Its slices are valid until the
@@ -49,10 +49,12 @@ type Command struct {
 	Filter     bson.Raw   // find, update*, delete*
 	Update     bson.Raw   // update*
 	Projection bson.Raw   // find
-	Pipeline   bson.Raw   // aggregate: the BSON array's bytes
-	Documents  []bson.Raw // insert*
-	Limit      int64
-	BatchSize  int32
+	// Pipeline, of an aggregate, is the BSON array's bytes: the driver takes
+	// it as a bsoncore.Array.
+	Pipeline  bson.Raw
+	Documents []bson.Raw // insert*, which are ordered
+	Limit     int64      // find; 0: send none
+	BatchSize int32      // find; 0: send none
 }
 
 // Collection is a collection that the workload uses, with its indexes in
