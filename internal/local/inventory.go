@@ -1,7 +1,6 @@
 package local
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,33 +12,24 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/environment"
 )
 
-// inventorySchema is the version of inventory.json that is written here.
-const inventorySchema = 1
-
 // errOtherPlatform means that the state folder is not this platform's.
 var errOtherPlatform = errors.New("the environment is on another platform")
 
+// readInventory reads an inventory of this platform.
 func readInventory(path string) (*environment.Inventory, error) {
-	data, err := os.ReadFile(path)
+	inv, err := environment.ReadInventory(path)
 	if err != nil {
-		return nil, fmt.Errorf("read inventory: %w", err)
+		return nil, err
 	}
-	var inv environment.Inventory
-	if err := json.Unmarshal(data, &inv); err != nil {
-		return nil, fmt.Errorf("read inventory %s: %w", path, err)
-	}
-	switch {
-	case inv.SchemaVersion > inventorySchema:
-		return nil, fmt.Errorf("read inventory %s: written by a newer version (schema %d, this program knows %d)", path, inv.SchemaVersion, inventorySchema)
-	case inv.Platform != environment.Local:
-		return nil, fmt.Errorf("read inventory %s: %w (%s)", path, errOtherPlatform, inv.Platform)
+	if inv.Platform != environment.Local {
+		return nil, fmt.Errorf("inventory %s: %w (%s)", path, errOtherPlatform, inv.Platform)
 	}
 	for _, d := range inv.Deployments {
 		if len(d.Members) != len(d.Endpoints) {
-			return nil, fmt.Errorf("read inventory %s: deployment %s has %d members but %d endpoints", path, d.Name, len(d.Members), len(d.Endpoints))
+			return nil, fmt.Errorf("inventory %s: deployment %s has %d members but %d endpoints", path, d.Name, len(d.Members), len(d.Endpoints))
 		}
 	}
-	return &inv, nil
+	return inv, nil
 }
 
 // ledger is the inventory while it is being changed from several
@@ -55,11 +45,7 @@ func (l *ledger) change(f func(*environment.Inventory)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f(l.inv)
-	data, err := json.MarshalIndent(l.inv, "", "  ")
-	if err != nil {
-		return fmt.Errorf("store inventory: %w", err)
-	}
-	return writeFile(l.path, append(data, '\n'))
+	return l.inv.Write(l.path)
 }
 
 // deployment returns a copy of the deployment at index i.

@@ -24,7 +24,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -112,8 +111,8 @@ func canonical(path string) string {
 	}
 	rest := ""
 	for dir := abs; ; dir = filepath.Dir(dir) {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(real, rest)
+		if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(resolved, rest)
 		}
 		if dir == filepath.Dir(dir) {
 			return abs
@@ -170,18 +169,6 @@ func (p *Platform) Inventory() (*environment.Inventory, error) {
 
 // Password reads the password that goes with the inventory's Username.
 func (p *Platform) Password() (secret.Text, error) { return secret.Read(p.path(passwordFile)) }
-
-// URI is the connection string of a deployment, without credentials. The
-// driver finds arbiters by itself.
-func URI(d environment.DeploymentState) string {
-	var hosts []string
-	for _, m := range d.Endpoints {
-		if m.Role != environment.Arbiter {
-			hosts = append(hosts, address(m))
-		}
-	}
-	return "mongodb://" + strings.Join(hosts, ",") + "/?replicaSet=" + d.ReplicaSet
-}
 
 func address(m environment.MemberState) string {
 	return net.JoinHostPort(m.Host, strconv.Itoa(m.Port))

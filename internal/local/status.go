@@ -69,7 +69,7 @@ func (p *Platform) Status(ctx context.Context) (*Status, error) {
 	for i, d := range inv.Deployments {
 		status.Deployments[i] = DeploymentStatus{
 			Name: d.Name, ReplicaSet: d.ReplicaSet, Engine: d.Engine, RequestedVersion: d.Version,
-			ActualVersion: d.ActualVersion, URI: URI(d), Members: make([]MemberStatus, len(d.Endpoints)),
+			ActualVersion: d.ActualVersion, URI: d.URI(""), Members: make([]MemberStatus, len(d.Endpoints)),
 		}
 		for j, m := range d.Endpoints {
 			group.Go(func() error {

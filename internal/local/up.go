@@ -44,7 +44,7 @@ func (p *Platform) Up(ctx context.Context, spec *environment.Spec) (*environment
 	inv, err := p.Inventory()
 	switch {
 	case errors.Is(err, ErrNoEnvironment):
-		inv = &environment.Inventory{SchemaVersion: inventorySchema, Environment: spec.Name, Platform: environment.Local}
+		inv = &environment.Inventory{Environment: spec.Name, Platform: environment.Local}
 	case err != nil:
 		return nil, err
 	default:

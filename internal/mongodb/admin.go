@@ -25,11 +25,11 @@ const (
 	codeUserExists           = 51003
 )
 
-// run sends a command to database and decodes the reply into out, if given.
+// run sends a command to "admin" and decodes the reply into out, if given.
 // The read preference is nearest: administrative questions are for whoever
 // answers, and a direct connection has one member only.
-func (c *Client) run(ctx context.Context, database string, command bson.D, out any) error {
-	return c.runOn(ctx, readpref.Nearest(), database, command, out)
+func (c *Client) run(ctx context.Context, command bson.D, out any) error {
+	return c.runOn(ctx, readpref.Nearest(), "admin", command, out)
 }
 
 func (c *Client) runOn(ctx context.Context, where *readpref.ReadPref, database string, command bson.D, out any) error {
@@ -70,7 +70,7 @@ func IsUnauthorized(err error) bool { return hasCode(err, codeUnauthorized) }
 
 // Ping asks any member for a sign of life, authenticated if the client is.
 func (c *Client) Ping(ctx context.Context) error {
-	return c.run(ctx, "admin", bson.D{{Key: "ping", Value: 1}}, nil)
+	return c.run(ctx, bson.D{{Key: "ping", Value: 1}}, nil)
 }
 
 // Hello is what a member says of its place in the topology.
@@ -108,7 +108,7 @@ func (h Hello) State() string {
 // Hello asks a member, which needs no authentication.
 func (c *Client) Hello(ctx context.Context) (Hello, error) {
 	var hello Hello
-	err := c.run(ctx, "admin", bson.D{{Key: "hello", Value: 1}}, &hello)
+	err := c.run(ctx, bson.D{{Key: "hello", Value: 1}}, &hello)
 	return hello, err
 }
 
@@ -125,7 +125,7 @@ type BuildInfo struct {
 // BuildInfo asks a member. Servers since 8.1 want authentication for it.
 func (c *Client) BuildInfo(ctx context.Context) (BuildInfo, error) {
 	var info BuildInfo
-	err := c.run(ctx, "admin", bson.D{{Key: "buildInfo", Value: 1}}, &info)
+	err := c.run(ctx, bson.D{{Key: "buildInfo", Value: 1}}, &info)
 	return info, err
 }
 
@@ -152,7 +152,7 @@ func (c *Client) Initiate(ctx context.Context, set ReplicaSet) error {
 		}
 		members[i] = member
 	}
-	err := c.run(ctx, "admin", bson.D{{Key: "replSetInitiate", Value: bson.D{
+	err := c.run(ctx, bson.D{{Key: "replSetInitiate", Value: bson.D{
 		{Key: "_id", Value: set.Name}, {Key: "members", Value: members},
 	}}}, nil)
 	if hasCode(err, codeAlreadyInitialized) {

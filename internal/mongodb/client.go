@@ -167,7 +167,7 @@ var secretParameters = [...]string{"tlscertificatekeyfilepassword", "sslclientce
 // errors do not quote the input.
 func SplitURI(uri string) (clean, user string, password secret.Text, err error) {
 	refuse := func(why string) (string, string, secret.Text, error) {
-		return "", "", secret.Text{}, errors.New("connection string: " + why)
+		return "", "", secret.New(""), errors.New("connection string: " + why)
 	}
 	scheme, rest, ok := strings.Cut(uri, "://")
 	if !ok || (scheme != "mongodb" && scheme != "mongodb+srv") {

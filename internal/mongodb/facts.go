@@ -79,7 +79,7 @@ func (c *Client) Facts(ctx context.Context) (Facts, error) {
 	f := Facts{State: hello.State(), Settings: map[string]string{}}
 	ask := func(command bson.D) (bson.Raw, bool) {
 		var reply bson.Raw
-		if err := c.run(ctx, "admin", command, &reply); err != nil {
+		if err := c.run(ctx, command, &reply); err != nil {
 			f.Missing = append(f.Missing, err.Error())
 			return nil, false
 		}

@@ -112,7 +112,7 @@ var sampledValues = [...]struct {
 // connection. A member without replication is a STANDALONE.
 func (c *Client) Sample(ctx context.Context) (Sample, error) {
 	var status bson.Raw
-	if err := c.run(ctx, "admin", bson.D{{Key: "serverStatus", Value: 1}}, &status); err != nil {
+	if err := c.run(ctx, bson.D{{Key: "serverStatus", Value: 1}}, &status); err != nil {
 		return Sample{}, err
 	}
 	s := Sample{State: "STANDALONE", Values: serverValues(status)}
