@@ -147,19 +147,20 @@ func (c *collector) poll(now time.Duration) error {
 }
 
 // finish takes the last samples, which are all there by now, and closes what
-// is open at the end of the last command. It returns what the sink says for
+// is open at the end of the measured time. It returns what the sink says for
 // the first time.
 func (c *collector) finish() error {
 	before := c.broken
 	c.drain()
-	for time.Duration(c.next+1)*intervalLength <= c.last {
+	end := c.phase.measured()
+	for time.Duration(c.next+1)*intervalLength <= end {
 		c.closeInterval(time.Duration(c.next+1) * intervalLength)
 	}
-	if time.Duration(c.next)*intervalLength < c.last || len(c.open) > 0 && !c.open[0].empty() {
-		c.closeInterval(c.last)
+	if time.Duration(c.next)*intervalLength < end || len(c.open) > 0 && !c.open[0].empty() {
+		c.closeInterval(end)
 	}
-	if c.windowStart < c.last || !c.inWindow.empty() {
-		c.closeWindow(c.last)
+	if c.windowStart < end || !c.inWindow.empty() {
+		c.closeWindow(end)
 	}
 	if before != nil {
 		return nil

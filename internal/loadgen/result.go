@@ -80,8 +80,8 @@ func (p *phase) result() (*Result, error) {
 }
 
 // measured is the time from the start to the end of the last command. An
-// open loop that came to its end lasted as long as it was meant to, even if
-// its last commands were due and done a moment before.
+// open loop that came to its end lasted at least as long as it was meant to,
+// even if its last commands were due and done a while before.
 func (p *phase) measured() time.Duration {
 	if o := &p.options; o.Rate > 0 && o.OpsLimit == 0 && !p.stopped.Load() {
 		return max(p.collector.last, min(o.Duration, p.elapsed))

@@ -121,10 +121,18 @@ func (s *seeding) run(ctx context.Context, parallel int, progress func(SeedProgr
 	}
 }
 
-// insert takes on one stretch of documents after the other.
 func (s *seeding) insert(ctx context.Context) error {
-	var b batch
 	unordered := options.InsertMany().SetOrdered(false)
+	return s.each(func(docs []bson.Raw) error {
+		_, err := s.collection.InsertMany(ctx, docs, unordered)
+		return err
+	})
+}
+
+// each takes on one stretch of documents after the other and hands them over
+// in batches, whose memory is used again.
+func (s *seeding) each(insert func([]bson.Raw) error) error {
+	var b batch
 	for {
 		first := s.claimed.Add(s.stretch) - s.stretch
 		if first >= s.total {
@@ -136,7 +144,7 @@ func (s *seeding) insert(ctx context.Context) error {
 			for ; j < end && len(b.bytes) < batchBytes; j++ {
 				b.add(s.workload, j)
 			}
-			if _, err := s.collection.InsertMany(ctx, b.list(), unordered); err != nil {
+			if err := insert(b.list()); err != nil {
 				return err
 			}
 			s.documents.Add(int64(len(b.ends)))

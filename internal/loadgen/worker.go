@@ -46,6 +46,7 @@ func (w *worker) run(ctx context.Context) {
 		if o.Rate > 0 {
 			planned = due(w.sent*workers+int64(w.id), o.Rate)
 			if o.Duration > 0 && planned >= o.Duration {
+				w.waitUntil(o.Duration) // the last stretch is part of the run
 				return
 			}
 			w.waitUntil(planned)

@@ -37,9 +37,9 @@ func (c *Client) Execute(ctx context.Context, cmd *workload.Command) (Outcome, e
 func execute(ctx context.Context, coll *mongo.Collection, cmd *workload.Command) (Outcome, error) {
 	switch cmd.Type {
 	case workload.Find:
-		return drain(ctx)(coll.Find(ctx, cmd.Filter, findOptions{cmd}))
+		return drain(ctx)(coll.Find(ctx, cmd.Filter, (*findOptions)(cmd)))
 	case workload.Aggregate:
-		return drain(ctx)(coll.Aggregate(ctx, pipeline(cmd.Pipeline), aggregateOptions{cmd}))
+		return drain(ctx)(coll.Aggregate(ctx, pipeline(cmd.Pipeline), (*aggregateOptions)(cmd)))
 	case workload.UpdateOne:
 		return updated(coll.UpdateOne(ctx, cmd.Filter, cmd.Update))
 	case workload.UpdateMany:
@@ -112,39 +112,39 @@ func deleted(res *mongo.DeleteResult, err error) (Outcome, error) {
 	return Outcome{Deleted: res.DeletedCount}, err
 }
 
-// findOptions is options.Find() for a command, without a closure and a
-// pointer per option.
-type findOptions struct{ cmd *workload.Command }
+// findOptions is a command as the options of its find: what options.Find()
+// would hold, without a closure and a pointer for each.
+type findOptions workload.Command
 
 // List implements options.Lister.
-func (f findOptions) List() []func(*options.FindOptions) error {
+func (f *findOptions) List() []func(*options.FindOptions) error {
 	return []func(*options.FindOptions) error{f.apply}
 }
 
-func (f findOptions) apply(o *options.FindOptions) error {
-	if len(f.cmd.Projection) > 0 {
-		o.Projection = f.cmd.Projection
+func (f *findOptions) apply(o *options.FindOptions) error {
+	if len(f.Projection) > 0 {
+		o.Projection = f.Projection
 	}
-	if f.cmd.Limit != 0 {
-		o.Limit = &f.cmd.Limit
+	if f.Limit != 0 {
+		o.Limit = &f.Limit
 	}
-	if f.cmd.BatchSize != 0 {
-		o.BatchSize = &f.cmd.BatchSize
+	if f.BatchSize != 0 {
+		o.BatchSize = &f.BatchSize
 	}
 	return nil
 }
 
-// aggregateOptions is options.Aggregate() for a command.
-type aggregateOptions struct{ cmd *workload.Command }
+// aggregateOptions is a command as the options of its aggregate.
+type aggregateOptions workload.Command
 
 // List implements options.Lister.
-func (a aggregateOptions) List() []func(*options.AggregateOptions) error {
+func (a *aggregateOptions) List() []func(*options.AggregateOptions) error {
 	return []func(*options.AggregateOptions) error{a.apply}
 }
 
-func (a aggregateOptions) apply(o *options.AggregateOptions) error {
-	if a.cmd.BatchSize != 0 {
-		o.BatchSize = &a.cmd.BatchSize
+func (a *aggregateOptions) apply(o *options.AggregateOptions) error {
+	if a.BatchSize != 0 {
+		o.BatchSize = &a.BatchSize
 	}
 	return nil
 }
