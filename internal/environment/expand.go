@@ -46,7 +46,7 @@ func (l *loader) expand(name string) *Spec {
 	if replsets == cty.NilVal {
 		return spec // it has been said why
 	}
-	if replsets.LengthInt() == 0 && l.clean("replsets") && l.clean("clusters") {
+	if replsets.LengthInt() == 0 && !l.partial && l.clean("replsets") && !asksFor(l.value("clusters")) {
 		l.problems.refuse(l.keyAt("replsets"), "No deployment", "No replica set is defined, so there is nothing to create.", "Add one: replsets = { rs1 = {} }.")
 	}
 	hosts := map[string]string{} // host label -> name of the first deployment that has it
@@ -197,6 +197,9 @@ func (r *replset) expand(prefix string, platform Platform) Deployment {
 	for i := range arbiters {
 		d.Members = append(d.Members, Member{Name: memberName(prefix, r.name, Arbiter, i), Role: Arbiter})
 	}
+	if platform == GCP && d.Release != "" && d.Version == "" {
+		r.problems.warn(r.keyRange(), "No exact version", fmt.Sprintf("%q does not say which version of %q it runs, so it gets whatever is the newest when it is created.", r.name, d.Release), "Set mongo_version to make comparisons repeatable.")
+	}
 	if platform == GCP && isTrue(r.object.GetAttr("enable_pmm")) && r.value("enable_pmm") != cty.NilVal && !r.is("enable_pmm") {
 		r.problems.refuse(r.attrRange("enable_pmm"), "No monitoring server", fmt.Sprintf("%q asks for monitoring, but the environment has no PMM server (enable_pmm = false).", r.name), "Set the environment's enable_pmm to true, or remove this one.")
 	}
@@ -204,7 +207,7 @@ func (r *replset) expand(prefix string, platform Platform) Deployment {
 }
 
 func (r *replset) refuseCount(attr string) {
-	r.problems.refuse(r.attrRange(attr), "Invalid number", fmt.Sprintf("%s of %q is a whole number, 0 or more.", attr, r.name), "")
+	r.problems.refuse(r.attrRange(attr), "Invalid number", fmt.Sprintf("%s of %q is a whole number from 0 to %d.", attr, r.name, maxVoting), "")
 }
 
 // countsFit checks the numbers of members. Every member votes, since the file
@@ -220,7 +223,7 @@ func (r *replset) countsFit(data, arbiters int) bool {
 		r.problems.refuse(at, "Too many voting members", fmt.Sprintf("%q has %d members, and all of them vote; a replica set has at most %d voting members.", r.name, total, maxVoting), fmt.Sprintf("Use at most %d members with data and arbiters together.", maxVoting))
 		return false
 	case total > 0 && total%2 == 0:
-		r.problems.warn(at, "Even number of voting members", fmt.Sprintf("%q has %d voting members. A majority of them is %d, so it survives the loss of %s, no more than with %d members.", r.name, total, total/2+1, membersText((total-1)/2), total-1), "Use an odd number.")
+		r.problems.warn(at, "Even number of voting members", fmt.Sprintf("%q has %d voting members. A majority of them is %d, so it survives the loss of %s, no more than with %s.", r.name, total, total/2+1, membersText((total-1)/2), membersText(total-1)), "Use an odd number.")
 	}
 	return true
 }
@@ -299,7 +302,8 @@ var (
 )
 
 // version settles distribution, release and version: the replica set's own,
-// else the environment's, else what follows from the others.
+// else the environment's, else what follows from the others. The version may
+// stay empty: it is then the newest of the release that the platform finds.
 func (r *replset) version(d *Deployment) {
 	distribution, _, distributionAt := r.setting("mongodb_distribution")
 	release, _, releaseAt := r.setting("mongo_release")
@@ -315,10 +319,13 @@ func (r *replset) version(d *Deployment) {
 		}
 	}
 	if !slices.Contains([]string{"", "community", "psmdb", "enterprise"}, distribution) {
-		if r.textAttr("mongodb_distribution") != "" { // of the environment's it has been said
-			r.problems.refuse(distributionAt, "Unknown distribution", fmt.Sprintf("There is no distribution %q.", distribution), "Use community, psmdb or enterprise.")
-		}
+		r.problems.refuse(distributionAt, "Unknown distribution", fmt.Sprintf("There is no distribution %q.", distribution), "Use community, psmdb or enterprise.")
 		return
+	}
+	for _, name := range []string{"mongodb_distribution", "mongo_release", "mongo_version"} {
+		if r.value(name) == cty.NilVal && r.textAttr(name) == "" {
+			return // the environment's is unsound, as has been said
+		}
 	}
 	if release == "" {
 		switch {
@@ -371,10 +378,7 @@ func (r *replset) version(d *Deployment) {
 				at = r.attrRange("mongo_release")
 			}
 		}
-		r.problems.refuse(at, "Version of another release", fmt.Sprintf("%q asks for release %q and for version %q%s.", r.name, release, version, from), fmt.Sprintf("A version of %q starts with %s.", release, d.Series+"."))
-	}
-	if version == "" && versionAt == nil {
-		r.problems.warn(r.keyRange(), "No exact version", fmt.Sprintf("%q does not say which version of %q it runs, so it gets whatever is the newest when it is created.", r.name, release), "Set mongo_version to make comparisons repeatable.")
+		r.problems.refuse(at, "Version of another release", fmt.Sprintf("%q asks for release %q and for version %q%s.", r.name, release, version, from), fmt.Sprintf("A version of %q starts with %q.", release, d.Series+"."))
 	}
 	d.Distribution, d.Release, d.Version = distribution, release, version
 }

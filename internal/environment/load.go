@@ -69,13 +69,17 @@ type Options struct {
 // values that a later source replaces: those are read but not judged, since
 // they have no effect.
 func Load(o Options) (*Spec, *Problems) {
-	l := &loader{
+	l := newLoader(o)
+	return l.load(folder{o.Dir}), l.problems
+}
+
+func newLoader(o Options) *loader {
+	return &loader{
 		Options:  o,
 		problems: &Problems{order: map[string]int{}, files: map[string]*hcl.File{}},
 		sources:  map[string]*source{},
 		values:   map[string]cty.Value{},
 	}
-	return l.load(folder{o.Dir}), l.problems
 }
 
 // files is what the loader reads.
@@ -116,6 +120,9 @@ type loader struct {
 	files    []File
 	sources  map[string]*source   // of the variables that something sets
 	values   map[string]cty.Value // of every variable that has a sound one
+	// partial is set when something could not be read, so that what is
+	// missing may just not have been seen.
+	partial bool
 }
 
 func (l *loader) load(in files) *Spec {
@@ -192,6 +199,7 @@ func (l *loader) readFile(in files, name string) {
 		err = errors.New("it is larger than 1 MiB")
 	}
 	if err != nil {
+		l.partial = true
 		l.problems.refuseFile(name, "Unreadable variable file", fmt.Sprintf("%s cannot be read: %s.", name, cause(err)), "")
 		return
 	}
@@ -201,6 +209,7 @@ func (l *loader) readFile(in files, name string) {
 	}
 	isJSON := strings.HasSuffix(name, ".json")
 	if why := tooDeep(text, isJSON); why != "" {
+		l.partial = true
 		l.problems.refuseFile(name, "Unreadable variable file", fmt.Sprintf("%s %s.", name, why), "")
 		return
 	}
@@ -213,6 +222,7 @@ func (l *loader) readFile(in files, name string) {
 	file, diags := parse(text, name, hcl.InitialPos)
 	l.problems.source(name, text, file)
 	l.problems.syntax(diags)
+	l.partial = l.partial || diags.HasErrors()
 	if file == nil || file.Body == nil {
 		return
 	}
@@ -221,6 +231,7 @@ func (l *loader) readFile(in files, name string) {
 		// After a syntax error the body is a torso, and what it lacks is no
 		// news.
 		l.problems.syntax(more)
+		l.partial = l.partial || more.HasErrors()
 	}
 	for _, key := range sortedKeys(attrs) {
 		attr := attrs[key]
@@ -237,6 +248,7 @@ func (l *loader) readFile(in files, name string) {
 }
 
 func (l *loader) unknownVariable(at *hcl.Range, name string) {
+	l.partial = true // replsets may be what was meant
 	hint := "The README of environments/ and terraform/gcp/variables.tf list those that there are."
 	if near := nearest(name, l.schema.names()); near != "" {
 		hint = fmt.Sprintf("Did you mean %q?", near)
@@ -341,11 +353,14 @@ func (l *loader) resolve(v *variable) {
 		c.wrongType(at.Path, err.Error())
 		return
 	}
-	for _, message := range v.validate(value) {
+	messages := v.validate(value)
+	for _, message := range messages {
 		_, at := src.place(nil)
-		l.problems.refuse(&at, "Invalid value", fmt.Sprintf("%s: %s", v.name, message), "")
+		l.problems.refuse(&at, "Invalid value of "+v.name, message, "")
 	}
-	l.values[v.name] = value
+	if len(messages) == 0 {
+		l.values[v.name] = value
+	}
 }
 
 // soundElements leaves out the elements of a map of objects that do not fit,
@@ -385,6 +400,7 @@ func (l *loader) environmentName() string {
 		file = l.files[0].Name
 	}
 	if file == "" {
+		l.partial = true
 		l.problems.refuse(nil, "No environment", "There is no variable file, so the environment has no name.", "Give one with -var-file FILE, or a name with --env NAME.")
 		return ""
 	}

@@ -70,12 +70,16 @@ func (l *loader) machines(spec *Spec, prefix string) []Machine {
 func (l *loader) checkMachineNames(machines []Machine) {
 	taken := map[string]bool{}
 	for _, m := range machines {
-		if m.Role == Monitoring {
+		at := l.valueAt("prefix")
+		if m.Role == Monitoring && l.sources["default_pmm_host"] != nil {
+			at = l.valueAt("default_pmm_host")
+		}
+		if m.Role == Monitoring || m.Role == LoadHost {
 			switch {
 			case !hostName.MatchString(m.Name):
-				l.problems.refuse(l.valueAt("default_pmm_host"), "Invalid name", fmt.Sprintf("%q cannot be the name of a machine.", m.Name), "Use up to 63 letters, digits and hyphens, starting with a letter.")
+				l.problems.refuse(at, "Invalid name", fmt.Sprintf("%q cannot be the name of the %s machine.", m.Name, m.Role), "Use up to 63 letters, digits and hyphens, starting with a letter.")
 			case taken[m.Name]:
-				l.problems.refuse(l.valueAt("default_pmm_host"), "Same host names", fmt.Sprintf("The PMM server and another machine would both be named %q.", m.Name), "Set default_pmm_host to another name.")
+				l.problems.refuse(at, "Same host names", fmt.Sprintf("The %s machine and another one would both be named %q.", m.Role, m.Name), "Set default_pmm_host to another name.")
 			}
 		}
 		taken[m.Name] = true

@@ -187,15 +187,19 @@ func (p *Problems) blank(r hcl.Range) {
 	if file == nil || r.Start.Byte < 0 || r.End.Byte > len(file.Bytes) {
 		return
 	}
+	part := file.Bytes[r.Start.Byte:r.End.Byte]
+	if len(bytes.Trim(part, ". \r\n")) == 0 {
+		return // it is inside of what has been removed
+	}
 	dots := 3
-	for i := r.Start.Byte; i < r.End.Byte; i++ {
+	for i, b := range part {
 		switch {
-		case file.Bytes[i] == '\n' || file.Bytes[i] == '\r':
+		case b == '\n' || b == '\r':
 		case dots > 0:
-			file.Bytes[i] = '.'
+			part[i] = '.'
 			dots--
 		default:
-			file.Bytes[i] = ' '
+			part[i] = ' '
 		}
 	}
 }
@@ -228,7 +232,12 @@ func (p *Problems) refuseFile(name, summary, detail, hint string) {
 // syntax takes over what the HCL library found, with a hint where its words
 // leave a newcomer alone.
 func (p *Problems) syntax(diags hcl.Diagnostics) {
+	said := map[string]bool{}
 	for _, diag := range diags {
+		if said[diag.Summary+diag.Detail] {
+			continue // an open quote is reported for every line after it
+		}
+		said[diag.Summary+diag.Detail] = true
 		hint := ""
 		switch diag.Summary {
 		case "Variables not allowed":

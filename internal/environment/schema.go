@@ -164,6 +164,7 @@ func (v *variable) validate(value cty.Value) []string {
 			"can":      tryfunc.CanFunc,
 			"contains": stdlib.ContainsFunc,
 			"floor":    stdlib.FloorFunc,
+			"keys":     stdlib.KeysFunc,
 			"length":   stdlib.LengthFunc,
 			"regex":    stdlib.RegexFunc,
 		},
@@ -181,13 +182,21 @@ func (v *variable) validate(value cty.Value) []string {
 
 // nearest returns the known name that name was probably meant to be, or "".
 func nearest(name string, known []string) string {
-	best, distance := "", max(2, len(name)/3)+1
 	if len(name) > 100 {
 		return "" // nobody meant that; the distance is quadratic in the length
 	}
+	name = strings.ToLower(name)
+	best, distance := "", max(2, len(name)/3)+1
 	for _, candidate := range known {
-		if d := levenshtein.Distance(strings.ToLower(name), candidate, nil); d < distance {
+		if d := levenshtein.Distance(name, candidate, nil); d < distance {
 			best, distance = candidate, d
+		}
+	}
+	if best == "" && len(name) >= 4 { // long names are often cut short
+		for _, candidate := range known {
+			if strings.HasPrefix(candidate, name) {
+				return candidate
+			}
 		}
 	}
 	return best

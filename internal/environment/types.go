@@ -40,7 +40,7 @@ type Spec struct {
 type File struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"`
-	Text   string `json:"-"`
+	Text   string `json:"text"` // so that the inventory and the run record can tell a stranger
 }
 
 // Setting is a variable with its value in HCL syntax.

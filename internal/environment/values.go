@@ -20,18 +20,24 @@ type source struct {
 }
 
 // place finds an element of the source's expression: the range of its key and
-// of its value. When the expression does not spell the element out, the
-// ranges are those of the closest element around it.
+// of its value. When the expression does not spell the element out, as in a
+// for expression, the ranges are those of the closest element around it.
 func (s *source) place(path cty.Path) (key, value hcl.Range) {
+	key, value, _ = s.find(path)
+	return key, value
+}
+
+// find is place that also tells whether the element itself was found.
+func (s *source) find(path cty.Path) (key, value hcl.Range, found bool) {
 	key, expr := s.name, unwrap(s.expr)
 	for _, step := range path {
 		next, nextKey := child(expr, stepName(step))
 		if next == nil {
-			break
+			return key, expr.Range(), false
 		}
 		key, expr = nextKey, unwrap(next)
 	}
-	return key, expr.Range()
+	return key, expr.Range(), true
 }
 
 // unwrap looks through parentheses.
@@ -182,7 +188,10 @@ func (c *checker) checkObject(value cty.Value, typ cty.Type, path cty.Path) bool
 }
 
 func (c *checker) unknownAttribute(name string, typ cty.Type, path cty.Path) {
-	key, value := c.source.place(path.GetAttr(name))
+	key, value, found := c.source.find(path.GetAttr(name))
+	if found {
+		c.problems.blank(value)
+	}
 	known := sortedKeys(typ.AttributeTypes())
 	hint := ""
 	if near := nearest(name, known); near != "" {
@@ -192,15 +201,8 @@ func (c *checker) unknownAttribute(name string, typ cty.Type, path cty.Path) {
 	} else {
 		hint = "Known attributes: " + strings.Join(known, ", ") + "."
 	}
-	if overlaps(key, value) { // the key could not be told from what is around it
-		key = c.source.name
-	} else {
-		c.problems.blank(value)
-	}
 	c.problems.refuse(&key, "Unknown attribute", fmt.Sprintf("%s has no attribute %q.", pathText(c.variable.name, path), name), hint)
 }
-
-func overlaps(a, b hcl.Range) bool { return a.Start.Byte < b.End.Byte && b.Start.Byte < a.End.Byte }
 
 // repeated finds keys that an object spells out more than once. HCL takes the
 // last one without a word, and a deployment would be missing.

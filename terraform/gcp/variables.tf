@@ -275,7 +275,7 @@ variable "image" {
   default     = null
 
   validation {
-    condition     = var.image == null || can(regex("", var.image)) || can({ for region, image in var.image : region => regex("", image) })
+    condition     = var.image == null || can(regex("", var.image)) || can({ for region in keys(var.image) : region => regex("", var.image[region]) })
     error_message = "The image is a name, or a map from region to name."
   }
 }
