@@ -219,3 +219,15 @@ func hosts(uri string) string {
 	}
 	return rest
 }
+
+// Hosts are the servers that a connection string names, as host:port. Of a
+// mongodb+srv string it is the name that is looked up.
+func Hosts(uri string) []string {
+	list := strings.Split(hosts(uri), ",")
+	for i, host := range list {
+		if !strings.Contains(host[strings.LastIndex(host, "]")+1:], ":") && !strings.HasPrefix(uri, "mongodb+srv:") {
+			list[i] = host + ":27017"
+		}
+	}
+	return list
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,5 +157,19 @@ func TestScrubber(t *testing.T) {
 	}
 	if (scrubber{}).error(nil) != nil || scrub.error(nil) != nil {
 		t.Error("no error became one")
+	}
+}
+
+func TestHosts(t *testing.T) {
+	for uri, want := range map[string][]string{
+		"mongodb://a":                         {"a:27017"},
+		"mongodb://a:1,b:2/?replicaSet=x":     {"a:1", "b:2"},
+		"mongodb://[::1]/db":                  {"[::1]:27017"},
+		"mongodb://[::1]:5":                   {"[::1]:5"},
+		"mongodb+srv://cluster.example.net/x": {"cluster.example.net"},
+	} {
+		if got := Hosts(uri); !slices.Equal(got, want) {
+			t.Errorf("Hosts(%s) = %v, want %v", uri, got, want)
+		}
 	}
 }

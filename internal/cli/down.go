@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+)
+
+type downOptions struct {
+	environment environmentOptions
+	json        bool
+}
+
+func newDown(a *app) *cobra.Command {
+	o := &downOptions{}
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "Remove the environment and prove it; run records stay",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return runDown(cmd.Context(), a, o) },
+	}
+	o.environment.addName(cmd)
+	cmd.Flags().Bool("auto-approve", false, "accepted for scripts; the local platform does not ask")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print what was removed as JSON")
+	return cmd
+}
+
+func runDown(ctx context.Context, a *app, o *downOptions) error {
+	name, err := o.environment.existingName(a)
+	if errors.Is(err, errNoEnvironment) {
+		a.console.Notef("there is no environment in this directory: nothing to remove")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	removed, err := a.platform(name, "", nil).Down(ctx)
+	if err != nil {
+		return fail(exitCode(err), err, "`sandbox down` again goes on from here")
+	}
+	if o.json {
+		return a.printJSON(removed)
+	}
+	c := a.console
+	for _, left := range removed.LeftAlone {
+		c.Notef("left alone: %s", left)
+	}
+	if removed.Folder == "" {
+		c.Printf("%s: nothing to remove\n", name)
+		return nil
+	}
+	c.Printf("%s: ended %s, removed %s; nothing is left\n", name, processes(len(removed.Ended)), a.relative(removed.Folder))
+	return nil
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mongo-sandbox/sandbox/internal/bench"
+	"github.com/mongo-sandbox/sandbox/internal/record"
+	"github.com/mongo-sandbox/sandbox/internal/workload"
+)
+
+// workloadFlags are the flags that define a command sequence, apart from
+// the size.
+type workloadFlags struct {
+	settings workload.Settings
+	mix      string
+}
+
+func (f *workloadFlags) add(cmd *cobra.Command) {
+	f.settings = workload.DefaultSettings()
+	s, flags := &f.settings, cmd.Flags()
+	flags.StringVar(&s.Workload, "workload", s.Workload, "workload `name`: flights")
+	flags.Uint64Var(&s.Seed, "seed", s.Seed, "seed of all documents and commands")
+	flags.IntVar(&s.Workers, "workers", s.Workers, "parallel workers")
+	flags.Int64Var(&s.OpsPerWorker, "ops-per-worker", s.OpsPerWorker, "commands of a worker in a pass, which the fingerprint covers")
+	flags.StringVar(&f.mix, "mix", s.Mix.String(), "weights of the operations; aggregate may be added")
+	flags.IntVar(&s.InsertBatch, "insert-batch", s.InsertBatch, "documents in an insertMany")
+	flags.IntVar(&s.FindBatch, "find-batch", s.FindBatch, "keys in an $in list, and the cursor's batch size")
+	flags.IntVar(&s.FindLimit, "find-limit", s.FindLimit, "limit of a find; 0 is none")
+}
+
+// workload makes the workload for a size.
+func (f *workloadFlags) workload(size int64) (*workload.Workload, error) {
+	mix, err := workload.ParseMix(f.mix)
+	if err != nil {
+		return nil, fail(exitUsage, fmt.Errorf("--mix: %w", err), "")
+	}
+	settings := f.settings
+	settings.Mix, settings.Size = mix, size
+	w, err := workload.New(settings)
+	if err != nil {
+		return nil, fail(exitUsage, err, "")
+	}
+	return w, nil
+}
+
+// loadFlags are the flags that say how a workload is put on a target.
+type loadFlags struct {
+	workloadFlags
+	duration, warmup, opTimeout  time.Duration
+	rate                         float64
+	readPreference, writeConcern string
+	recordOutcomes, explain      bool
+}
+
+func (f *loadFlags) add(cmd *cobra.Command) {
+	f.workloadFlags.add(cmd)
+	flags := cmd.Flags()
+	flags.DurationVar(&f.duration, "duration", 30*time.Minute, "measured time of a cell")
+	flags.DurationVar(&f.warmup, "warmup", 0, "time of reads before the measured time")
+	flags.DurationVar(&f.opTimeout, "op-timeout", 0, "give a command up after this time; 0 is never")
+	flags.Float64Var(&f.rate, "rate", 0, "commands per second of all workers, started whatever the answers (open loop); 0 sends the next when the last has ended")
+	flags.StringVar(&f.readPreference, "read-preference", "primary", "primary, primaryPreferred, secondary, secondaryPreferred or nearest")
+	flags.StringVar(&f.writeConcern, "write-concern", "", "majority or a number (default: the server's)")
+	flags.BoolVar(&f.recordOutcomes, "record-outcomes", false, "keep what the server answered to every command")
+	flags.BoolVar(&f.explain, "explain", true, "explain a sample of every query shape after the measured time")
+}
+
+// record gives the settings as the run record keeps them, once the sizes'
+// workloads are known to be possible.
+func (f *loadFlags) record(sizes []record.Size) (record.Settings, error) {
+	if f.duration <= 0 {
+		return record.Settings{}, usagef("--duration %s: want more than 0", f.duration)
+	}
+	if f.rate < 0 || f.warmup < 0 || f.opTimeout < 0 {
+		return record.Settings{}, usagef("--rate, --warmup and --op-timeout must not be negative")
+	}
+	var mix workload.Mix
+	for _, size := range sizes {
+		w, err := f.workload(size.Documents)
+		if err != nil {
+			return record.Settings{}, fmt.Errorf("size %s: %w", size.Label, err)
+		}
+		mix = w.Settings().Mix
+	}
+	s := f.settings
+	return record.Settings{
+		Workload: s.Workload, Seed: s.Seed, Workers: s.Workers, OpsPerWorker: s.OpsPerWorker,
+		Mix: bench.MixWeights(mix), InsertBatch: s.InsertBatch, FindBatch: s.FindBatch, FindLimit: s.FindLimit,
+		Duration: f.duration, Warmup: f.warmup, Rate: f.rate, OpTimeout: f.opTimeout,
+		ReadPreference: f.readPreference, WriteConcern: f.writeConcern,
+		RecordOutcomes: f.recordOutcomes, Explain: f.explain,
+	}, nil
+}
+
+// tool identifies this program in run records.
+func (a *app) tool() record.Tool {
+	tool := record.Tool{Version: a.version, GoVersion: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				tool.Commit = setting.Value
+			}
+		}
+	}
+	return tool
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+	"github.com/mongo-sandbox/sandbox/internal/report"
+)
+
+type reportOptions struct {
+	format string
+	output string
+}
+
+func newReport(a *app) *cobra.Command {
+	o := &reportOptions{}
+	cmd := &cobra.Command{
+		Use:   "report [RUN]",
+		Short: "Say what differs, by how much and how sure that is; of the newest run unless one is named",
+		Long: `report reads a run record and nothing else: RUN is its folder or its id under
+runs/. It says whether the comparison is fair, what differs, by how much and
+how sure that is, where and why, and how to repeat it.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return runReport(a, o, args) },
+	}
+	cmd.Flags().StringVar(&o.format, "format", string(report.Text), "text, md, html, json or csv")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "", "write to `FILE` in place of standard output; auto is report.<format> in the run's folder")
+	return cmd
+}
+
+func runReport(a *app, o *reportOptions, args []string) error {
+	format, err := report.ParseFormat(o.format)
+	if err != nil {
+		return fail(exitUsage, fmt.Errorf("--format: %w", err), "")
+	}
+	dir, err := a.findRun(args)
+	if err != nil {
+		return err
+	}
+	comparison, err := report.Load(dir)
+	if err != nil {
+		return err
+	}
+	style := report.Style{Color: a.console.Color && o.output == "", Width: a.console.Width}
+	if o.output == "" {
+		return report.Render(a.console.Out, format, comparison, style)
+	}
+	path := o.output
+	if path == "auto" {
+		path = filepath.Join(dir, "report."+strings.Replace(string(format), "text", "txt", 1))
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	if err := errors.Join(report.Render(file, format, comparison, style), file.Close()); err != nil {
+		return fmt.Errorf("write report %s: %w", path, err)
+	}
+	a.console.Printf("%s\n", a.relative(path))
+	return nil
+}
+
+// findRun is the folder of the run that is named, else of the newest.
+func (a *app) findRun(args []string) (string, error) {
+	if len(args) == 0 {
+		dir, err := record.Newest(a.runsDir(), nil)
+		if errors.Is(err, record.ErrNoRun) {
+			return "", fail(exitUsage, errors.New("there is no run record in this directory"), "`sandbox bench` makes one")
+		}
+		return dir, err
+	}
+	for _, dir := range []string{args[0], filepath.Join(a.runsDir(), args[0])} {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return dir, nil
+		}
+	}
+	return "", fail(exitUsage, fmt.Errorf("there is no run %s", args[0]), "name a folder, or an id under runs/")
+}
