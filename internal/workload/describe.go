@@ -63,6 +63,10 @@ type Description struct {
 	InsertedPer1000 float64 `json:"inserted_per_1000"`
 	DeletedPer1000  float64 `json:"deleted_per_1000"`
 	GrowthPer1000   float64 `json:"growth_per_1000"`
+	// EmptyAfter is about how many commands of each worker it takes, with a
+	// mix that deletes more than it inserts, until the documents have run
+	// out and most deletes find nothing; 0: never.
+	EmptyAfter int64 `json:"empty_after,omitempty"`
 }
 
 // sampleSize bounds the documents that Describe makes.
@@ -90,6 +94,9 @@ func (w *Workload) Describe() (*Description, error) {
 		InsertedPer1000: float64(1000*w.births) / float64(block),
 		DeletedPer1000:  float64(1000*w.deaths) / float64(block),
 		GrowthPer1000:   float64(1000*(w.births-w.deaths)) / float64(block),
+	}
+	if shrink := w.deaths - w.births; shrink > 0 {
+		d.EmptyAfter = w.share(0) / shrink * block
 	}
 	d.SeededBytes = d.DocumentBytes.Mean * s.Size
 	for t, n := range w.perBlock() {

@@ -19,28 +19,32 @@
 //
 // # The mix
 //
-// The mix is exact, not approximate: commands come in blocks (1,000 commands
+// The mix is exact, not approximate: commands come in blocks (100 commands
 // for the default mix), each holding every operation type exactly as often as
 // its weight says, in an order drawn anew for every block. Because of that,
 // the number of documents a worker has inserted and deleted before any
 // command is known by arithmetic, and that is what lets commands reach
 // documents that were inserted earlier without anything being remembered.
 //
-// # Numbers, keys and generations
+// # Numbers, keys and documents
 //
 // The seeded documents are numbered from 0. The numbers j with
 // j mod workers = w are the share of worker w, and every command of w
 // concerns only documents with a number of that share; so what a command
 // finds, changes or deletes does not depend on how the workers interleave.
 //
-// A number names a flight: flight_id, airline, route, code, duration and
-// plane follow from it. A document is one occurrence of a flight. Seeding
-// makes one document per number. A worker deletes the documents of its share
-// in a shuffled order, and inserts new documents of the same flights in the
-// same order, so that the number of documents per flight stays near one as
-// long as as many documents are inserted as deleted (true of the default
-// mix), and finds, updates and deletes go on matching however long a run is.
-// Finds and updates draw their numbers uniformly from the whole share, and
+// A number names a flight: flight_id, airline, route, code, duration, plane
+// and the number of passengers follow from it. A document is one occurrence
+// of a flight. Seeding makes one document per number. A worker deletes the
+// documents of its share in a shuffled order, and inserts new documents of
+// the same flights in the same order. If a mix inserts as many documents as
+// it deletes, as the default one does, the collection keeps its size (but
+// for a few documents inside a block), every number has a document at any
+// time, and every key of every command matches, however long a run is. A mix
+// that inserts more lets the collection grow; one that deletes more lets it
+// shrink until the documents have run out and most deletes match nothing.
+//
+// Finds and updates draw their numbers uniformly from the whole share;
 // deletes and inserts pass through the whole share before they come back to
 // a number. Keys within one $in list are distinct.
 //
@@ -50,5 +54,7 @@
 // oldest whichever index the server chooses: such documents are equal in
 // every indexed field after flight_id, except that seats_available of the
 // oldest may be smaller, so all the indexes that start with flight_id hold
-// the oldest first.
+// the oldest first. (Where they are equal, an index is in the order of
+// insertion.) So all that a server answers is determined, but for which of
+// the matching documents a find with a limit returns.
 package workload

@@ -3,6 +3,7 @@ package workload
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -20,7 +21,8 @@ type Generator struct {
 
 	block          int64    // the block held, -1 for none
 	ops            []OpType // its operation types in order
-	births, deaths []int32  // documents inserted and deleted in it before each command
+	births, deaths []int32  // documents inserted, and asked to be deleted, in it before each command
+	dead, mortal   int64    // see population
 	command        Command  // what Command returns
 	filter, update []byte   // its parts; filter also holds pipelines
 	documents      []byte
@@ -47,22 +49,58 @@ func (w *Workload) Generator(iteration, worker int) *Generator {
 	return g
 }
 
-// arrange puts the commands of a block in order: a uniformly random one of
-// all orders (Fisher-Yates).
+// arrange puts the commands of a block in order. It draws one of all orders
+// (Fisher-Yates), and then begins it where the documents inserted so far
+// exceed the deleted ones least, and goes around. From there on the block has
+// never deleted more than it has inserted, if the mix inserts as many
+// documents as it deletes: so no command meets a lack of documents that the
+// block makes up for later.
 func (g *Generator) arrange(block int64) {
-	copy(g.ops, g.workload.block)
-	random := newStream(g.workload.settings.Seed, domainBlock, int64(g.iteration), int64(g.worker), block)
+	w := g.workload
+	copy(g.ops, w.block)
+	random := newStream(w.settings.Seed, domainBlock, int64(g.iteration), int64(g.worker), block)
 	for i := len(g.ops) - 1; i > 0; i-- {
 		k := random.below(int64(i + 1))
 		g.ops[i], g.ops[k] = g.ops[k], g.ops[i]
 	}
+	var excess, least int32
+	begin := 0
+	for i, t := range g.ops {
+		if excess < least {
+			begin, least = i, excess
+		}
+		excess += w.born(t) - w.died(t)
+	}
+	slices.Reverse(g.ops[:begin])
+	slices.Reverse(g.ops[begin:])
+	slices.Reverse(g.ops)
+
 	var births, deaths int32
 	for i, t := range g.ops {
 		g.births[i], g.deaths[i] = births, deaths
-		births += g.workload.born(t)
-		deaths += g.workload.died(t)
+		births += w.born(t)
+		deaths += w.died(t)
 	}
+	g.dead, g.mortal = g.population(block)
 	g.block = block
+}
+
+// population says how many documents the worker has deleted before a block,
+// and how many of those that the block's deletes ask for will be there.
+func (g *Generator) population(block int64) (dead, mortal int64) {
+	w := g.workload
+	shrink := w.deaths - w.births // documents fewer after every block
+	if shrink <= 0 || block < g.share/shrink {
+		return block * w.deaths, w.deaths
+	}
+	// The mix deletes more than it inserts, and in block last the documents
+	// run out: the ones left then are deleted, and from the next block on
+	// those that the block before inserted. Other deletes find nothing.
+	last, left := g.share/shrink, g.share%shrink
+	if block == last {
+		return last * w.deaths, left
+	}
+	return last*w.deaths + left + (block-last-1)*w.births, w.births
 }
 
 // Command makes command i (from 0) of the worker. The result and all it
@@ -73,9 +111,9 @@ func (g *Generator) Command(i int64) *Command {
 	if block != g.block {
 		g.arrange(block)
 	}
-	// Documents that the worker has inserted and deleted before command i.
-	births := block*w.births + int64(g.births[at])
-	deaths := block*w.deaths + int64(g.deaths[at])
+	births := block*w.births + int64(g.births[at]) // documents inserted before command i
+	next := g.dead + int64(g.deaths[at])           // place, in the order of deletion, of its deletes
+	deaths := min(next, g.dead+g.mortal)           // documents deleted before command i
 	random := newStream(w.settings.Seed, domainCommand, int64(g.iteration), int64(g.worker), i)
 
 	*c = Command{
@@ -95,12 +133,12 @@ func (g *Generator) Command(i int64) *Command {
 		c.Filter = g.flightIDFilter(random.below(g.share))
 		c.Update = g.change(&random)
 	case UpdateMany:
-		c.Filter = g.objectIDsFilter(g.spread(&random), births, deaths)
+		c.Filter = g.objectIDsFilter(g.spread(&random), deaths)
 		c.Update = g.change(&random)
 	case DeleteOne:
-		c.Filter = g.flightIDFilter(g.order.at(deaths % g.share))
+		c.Filter = g.flightIDFilter(g.order.at(next % g.share))
 	case DeleteMany:
-		c.Filter = g.objectIDsFilter(progression{deaths % g.share, 1}, births, deaths)
+		c.Filter = g.objectIDsFilter(progression{next % g.share, 1}, next)
 	case InsertOne:
 		g.insert(births, 1)
 	case InsertMany:
@@ -179,15 +217,15 @@ func (g *Generator) appendFlightIDs(dst []byte, random *stream) []byte {
 }
 
 // objectIDsFilter is {_id: {$in: […]}} for FindBatch places in the order of
-// deletion, given how many documents the worker has inserted and deleted.
-func (g *Generator) objectIDsFilter(p progression, births, deaths int64) bson.Raw {
+// deletion: the oldest document of each, after deaths deletes.
+func (g *Generator) objectIDsFilter(p progression, deaths int64) bson.Raw {
 	filter, dst := openDocument(g.filter[:0])
 	dst = append(dst, "\x03_id\x00"...)
 	condition, dst := openDocument(dst)
 	dst = append(dst, "\x04$in\x00"...)
 	list, dst := openDocument(dst)
 	for k := range g.workload.settings.FindBatch {
-		id := g.oldest(p.start, births, deaths)
+		id := g.oldest(p.start, deaths)
 		dst = appendIndex(dst, typeObjectID, int64(k))
 		dst = append(dst, id[:]...)
 		p.start = g.after(p.start, p.step)
@@ -199,26 +237,20 @@ func (g *Generator) objectIDsFilter(p progression, births, deaths int64) bson.Ra
 }
 
 // oldest is the _id of the oldest document of the number at a place in the
-// order of deletion, after births inserts and deaths deletes. Both go through
-// the places in order and around, so the number has had one seeded document
-// and one more for every time that inserts passed its place, and has lost
-// one for every time that deletes did. If it has none left, oldest is the
-// _id of the last it had, which matches nothing.
-func (g *Generator) oldest(place, births, deaths int64) objectID {
-	generation := min(g.passes(place, deaths), g.passes(place, births))
-	if generation == 0 {
+// order of deletion, after deaths deletes. Deletes and inserts go through the
+// places in order and around: the number has lost one document for every
+// time that deletes passed its place, the seeded one first, and nth insert is
+// the one that takes place n mod share. If no document is left, oldest is
+// the _id of the next that the number will get.
+func (g *Generator) oldest(place, deaths int64) objectID {
+	lost := deaths / g.share
+	if place < deaths%g.share {
+		lost++
+	}
+	if lost == 0 {
 		return seededID(g.number(g.order.at(place)))
 	}
-	return insertedID(g.iteration, g.worker, (generation-1)*g.share+place)
-}
-
-// passes is how many of the numbers 0 … n-1 are at a place, modulo the share.
-func (g *Generator) passes(place, n int64) int64 {
-	passes := n / g.share
-	if place < n%g.share {
-		passes++
-	}
-	return passes
+	return insertedID(g.iteration, g.worker, (lost-1)*g.share+place)
 }
 
 // change is the update of updateOne and updateMany: somebody booked a seat,

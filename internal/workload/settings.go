@@ -66,9 +66,9 @@ func (s Settings) validate() error {
 	return errors.Join(problems...)
 }
 
-// blockAtLeast is the least number of commands in a block. With the default
-// mix a block is this long, exactly one checkpoint interval.
-const blockAtLeast = CheckpointEvery
+// blockAtLeast is the least number of commands in a block. Long blocks mix
+// better; short ones keep the number of documents closer to its mean.
+const blockAtLeast = 100
 
 // Workload makes the documents and commands that its settings define. It is
 // immutable and safe for concurrent use.

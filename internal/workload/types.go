@@ -46,9 +46,9 @@ type Command struct {
 	Shape      string // query shape: operation type and the filter's structure
 	Database   string
 	Collection string
-	Filter     bson.Raw   // find, update*, delete*
-	Update     bson.Raw   // update*
-	Projection bson.Raw   // find
+	Filter     bson.Raw // find, update*, delete*
+	Update     bson.Raw // update*
+	Projection bson.Raw // find
 	// Pipeline, of an aggregate, is the BSON array's bytes: the driver takes
 	// it as a bsoncore.Array.
 	Pipeline  bson.Raw
