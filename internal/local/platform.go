@@ -24,6 +24,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,6 +98,12 @@ type Platform struct {
 func New(opts Options) *Platform {
 	if opts.ReadyTimeout <= 0 {
 		opts.ReadyTimeout = 2 * time.Minute
+	}
+	if command := opts.EmbeddedCommand; len(command) > 0 && strings.ContainsRune(command[0], filepath.Separator) {
+		// Members run in folders of their own.
+		if path, err := filepath.Abs(command[0]); err == nil {
+			opts.EmbeddedCommand = append([]string{path}, command[1:]...)
+		}
 	}
 	return &Platform{opts: opts, dir: canonical(opts.Dir)}
 }

@@ -1,0 +1,578 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.uber.org/goleak"
+
+	"github.com/mongo-sandbox/sandbox/internal/environment"
+	"github.com/mongo-sandbox/sandbox/internal/mongodb"
+)
+
+// standIn is the test/mongod executable, built by TestMain.
+var standIn string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "sandbox-local-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	standIn = filepath.Join(dir, "mongod")
+	build := exec.Command("go", "build", "-o", standIn, "github.com/mongo-sandbox/sandbox/test/mongod")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the stand-in: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
+
+// events collects what a platform tells.
+type events struct {
+	mu  sync.Mutex
+	all []Event
+}
+
+func (e *events) add(event Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, event)
+}
+
+// members returns, sorted, the members that went through a stage.
+func (e *events) members(stage Stage) []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var names []string
+	for _, event := range e.all {
+		if event.Stage == stage && event.Member != "" {
+			names = append(names, event.Member)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// world is an environment on a platform whose processes end with the test.
+type world struct {
+	t      *testing.T
+	opts   Options
+	p      *Platform
+	spec   *environment.Spec
+	events *events
+}
+
+func newWorld(t *testing.T, deployments ...environment.Deployment) *world {
+	t.Helper()
+	w := &world{t: t, spec: &environment.Spec{Name: "test", Platform: environment.Local, Deployments: deployments}}
+	w.opts = Options{
+		Dir:             filepath.Join(t.TempDir(), ".sandbox", "test"),
+		EmbeddedCommand: []string{standIn},
+		ReadyTimeout:    time.Minute,
+	}
+	w.fresh()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := w.p.Down(ctx); err != nil {
+			t.Errorf("the last Down: %v", err)
+		}
+	})
+	return w
+}
+
+// fresh forgets all that a program that ends forgets.
+func (w *world) fresh() {
+	w.events = &events{}
+	w.opts.Progress = w.events.add
+	w.p = New(w.opts)
+}
+
+// deployment makes n data-bearing members and as many arbiters.
+func deployment(name string, data, arbiters int) environment.Deployment {
+	d := environment.Deployment{Name: name, ReplicaSet: name, Distribution: "community", Release: "8.0", Series: "8.0", Version: "8.0.34"}
+	for i := range data {
+		d.Members = append(d.Members, environment.Member{Name: fmt.Sprintf("%s-%d", name, i), Role: environment.Data})
+	}
+	for i := range arbiters {
+		d.Members = append(d.Members, environment.Member{Name: fmt.Sprintf("%s-arb%d", name, i), Role: environment.Arbiter})
+	}
+	return d
+}
+
+func (w *world) up() *environment.Inventory {
+	w.t.Helper()
+	inv, err := w.p.Up(w.t.Context(), w.spec)
+	if err != nil {
+		w.t.Fatalf("Up: %v", err)
+	}
+	return inv
+}
+
+// pids by member.
+func pids(inv *environment.Inventory) map[string]int {
+	out := map[string]int{}
+	for _, d := range inv.Deployments {
+		for _, m := range d.Endpoints {
+			if m.Process != nil {
+				out[m.Name] = m.Process.PID
+			}
+		}
+	}
+	return out
+}
+
+// kill ends a member as a power cut would.
+func (w *world) kill(inv *environment.Inventory, names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		pid := pids(inv)[name]
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			w.t.Fatal(err)
+		}
+		eventually(w.t, name+" has ended", func() bool {
+			var status syscall.WaitStatus
+			_, _ = syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+			return len(commandLine(pid)) == 0
+		})
+	}
+}
+
+func (w *world) wantHealthy(states ...string) {
+	w.t.Helper()
+	status, err := w.p.Status(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if !status.Healthy {
+		w.t.Errorf("not healthy: %+v", status)
+	}
+	for _, d := range status.Deployments {
+		var got []string
+		for _, m := range d.Members {
+			got = append(got, m.State)
+			if m.Error != "" || !m.Running || m.PID == 0 || m.Version == "" {
+				w.t.Errorf("member %+v", m)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, states) {
+			w.t.Errorf("%s has members in states %v, want %v", d.Name, got, states)
+		}
+	}
+}
+
+// wantNothing checks that no process, port or file is left.
+func (w *world) wantNothing(inv *environment.Inventory) {
+	w.t.Helper()
+	if found, err := w.p.running(w.t.Context()); err != nil || len(found) > 0 {
+		w.t.Errorf("still running: %v (%v)", found, err)
+	}
+	for name, pid := range pids(inv) {
+		if len(commandLine(pid)) > 0 {
+			w.t.Errorf("process %d of %s still runs", pid, name)
+		}
+	}
+	for _, d := range inv.Deployments {
+		for _, m := range d.Endpoints {
+			if conn, err := net.DialTimeout("tcp", address(m), time.Second); err == nil {
+				_ = conn.Close()
+				w.t.Errorf("something listens on %s", address(m))
+			}
+		}
+	}
+	if exists(w.p.dir) || exists(filepath.Dir(w.p.dir)) {
+		w.t.Error("the state folder is still there")
+	}
+}
+
+// client is an authenticated client of a deployment.
+func (w *world) client(d environment.DeploymentState, readPreference string) *mongodb.Client {
+	w.t.Helper()
+	password, err := w.p.Password()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	client, err := mongodb.Connect(w.t.Context(), mongodb.Options{URI: d.URI(""), Username: Username, Password: password,
+		WriteConcern: "majority", ReadPreference: readPreference, OpTimeout: 20 * time.Second})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { disconnect(context.Background(), client) })
+	return client
+}
+
+// wantSecretsHidden looks for the password and the keyfile's content in
+// every file and on every command line.
+func (w *world) wantSecretsHidden(inv *environment.Inventory) {
+	w.t.Helper()
+	var secrets [][]byte
+	for _, name := range []string{passwordFile, keyFile} {
+		text, err := os.ReadFile(w.p.path(name))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		secrets = append(secrets, bytes.TrimSpace(text))
+	}
+	looked := 0
+	err := filepath.WalkDir(w.p.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path == w.p.path(passwordFile) || path == w.p.path(keyFile) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, secret := range secrets {
+			if bytes.Contains(text, secret) {
+				w.t.Errorf("%s holds a secret", path)
+			}
+		}
+		looked++
+		return err
+	})
+	if err != nil || looked < 2*len(pids(inv)) {
+		w.t.Errorf("looked into %d files only (%v)", looked, err)
+	}
+	for _, pid := range pids(inv) {
+		for _, secret := range secrets {
+			if strings.Contains(strings.Join(commandLine(pid), " "), string(secret)) {
+				w.t.Errorf("the command line of %d holds a secret", pid)
+			}
+		}
+	}
+}
+
+func TestUpRepairStatusDown(t *testing.T) {
+	w := newWorld(t, deployment("a", 3, 0), deployment("b", 3, 0), deployment("c", 3, 0))
+	began := time.Now()
+	first := w.up()
+	t.Logf("up of 3 x 3 members took %v", time.Since(began).Round(time.Millisecond))
+	w.wantHealthy("PRIMARY", "SECONDARY", "SECONDARY")
+	w.wantSecretsHidden(first)
+	for _, d := range first.Deployments {
+		if d.Engine != engineEmbedded || d.ActualVersion == "" || d.ActualVersion == d.Version {
+			t.Errorf("%s is engine %s, version %q", d.Name, d.Engine, d.ActualVersion)
+		}
+	}
+	coll := func(readPreference string) *mongodb.Client { return w.client(first.Deployments[0], readPreference) }
+	if _, err := coll("").Driver().Database("x").Collection("y").InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1}}); err != nil {
+		t.Error(err)
+	}
+	if err := coll("").WaitCaughtUp(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if err := coll("secondary").Driver().Database("x").Collection("y").FindOne(t.Context(), bson.D{{Key: "_id", Value: 1}}).Err(); err != nil {
+		t.Error(err)
+	}
+
+	w.fresh()
+	second := w.up()
+	if started := w.events.members(Starting); len(started) > 0 {
+		t.Errorf("the second Up has started %v", started)
+	}
+	if fmt.Sprint(pids(second)) != fmt.Sprint(pids(first)) {
+		t.Errorf("pids %v, then %v", pids(first), pids(second))
+	}
+
+	w.fresh()
+	w.kill(second, "b-1")
+	status, err := w.p.Status(t.Context())
+	if err != nil || status.Healthy || status.Deployments[1].Healthy || !status.Deployments[0].Healthy {
+		t.Errorf("with a dead member: %+v, %v", status, err)
+	}
+	if m := status.Deployments[1].Members[1]; m.Running || m.Healthy || m.Error == "" {
+		t.Errorf("the dead member: %+v", m)
+	}
+	third := w.up()
+	if started := w.events.members(Starting); !slices.Equal(started, []string{"b-1"}) {
+		t.Errorf("the repair has started %v", started)
+	}
+	w.wantHealthy("PRIMARY", "SECONDARY", "SECONDARY")
+
+	w.fresh()
+	w.kill(third, "a-0", "a-1", "a-2", "b-0", "b-1", "b-2", "c-0", "c-1", "c-2")
+	fourth := w.up()
+	if started := w.events.members(Starting); len(started) != 9 {
+		t.Errorf("after the power cut %v were started", started)
+	}
+	w.wantHealthy("PRIMARY", "SECONDARY", "SECONDARY")
+	for i, d := range fourth.Deployments {
+		for j, m := range d.Endpoints {
+			if port := first.Deployments[i].Endpoints[j].Port; m.Port != port {
+				t.Errorf("%s has moved from port %d to %d", m.Name, port, m.Port)
+			}
+		}
+	}
+	w.wantSecretsHidden(fourth)
+
+	w.fresh()
+	removed, err := w.p.Down(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(removed.Ended) != 9 || len(removed.LeftAlone) != 0 || removed.Folder != w.p.dir {
+		t.Errorf("Down: %+v", removed)
+	}
+	for _, e := range removed.Ended {
+		if e.Forced || e.Orphan {
+			t.Errorf("%+v, want it to end by itself, and known", e)
+		}
+	}
+	w.wantNothing(fourth)
+	again, err := w.p.Down(t.Context())
+	if err != nil || len(again.Ended) != 0 || again.Folder != "" {
+		t.Errorf("the second Down: %+v, %v", again, err)
+	}
+}
+
+func TestUpWithArbiter(t *testing.T) {
+	w := newWorld(t, deployment("psa", 2, 1))
+	inv := w.up()
+	w.wantHealthy("ARBITER", "PRIMARY", "SECONDARY")
+	if uri := inv.Deployments[0].URI(""); strings.Contains(uri, strconv.Itoa(inv.Deployments[0].Endpoints[2].Port)) {
+		t.Errorf("the arbiter is in %s", uri)
+	}
+	w.fresh()
+	w.up()
+	if started := w.events.members(Starting); len(started) > 0 {
+		t.Errorf("the second Up has started %v", started)
+	}
+	w.fresh()
+	w.kill(inv, "psa-arb0")
+	w.up()
+	w.wantHealthy("ARBITER", "PRIMARY", "SECONDARY")
+}
+
+func TestUpOfASingleMember(t *testing.T) {
+	w := newWorld(t, deployment("one", 1, 0))
+	inv := w.up()
+	w.wantHealthy("PRIMARY")
+	w.kill(inv, "one-0")
+	w.up()
+	w.wantHealthy("PRIMARY")
+}
+
+func TestUpRefusesChangesAndAddsDeployments(t *testing.T) {
+	w := newWorld(t, deployment("a", 1, 0))
+	inv := w.up()
+	before, err := os.ReadFile(w.p.path(inventoryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.spec.Deployments = []environment.Deployment{deployment("a", 3, 0), deployment("b", 1, 0)}
+	w.fresh()
+	if _, err := w.p.Up(t.Context(), w.spec); err == nil || !strings.Contains(err.Error(), "sandbox down") {
+		t.Errorf("more members: %v", err)
+	}
+	after, err := os.ReadFile(w.p.path(inventoryFile))
+	if err != nil || !bytes.Equal(before, after) || len(w.events.all) > 0 {
+		t.Errorf("the refused Up has changed something (%v, %v)", err, w.events.all)
+	}
+	w.spec.Deployments = []environment.Deployment{deployment("0", 1, 0), deployment("a", 1, 0)}
+	w.fresh()
+	more := w.up()
+	if started := w.events.members(Starting); !slices.Equal(started, []string{"0-0"}) {
+		t.Errorf("started %v", started)
+	}
+	if pids(more)["a-0"] != pids(inv)["a-0"] || len(more.Deployments) != 2 || more.Deployments[0].Name != "0" {
+		t.Errorf("%+v", more)
+	}
+	w.wantHealthy("PRIMARY")
+}
+
+func TestUpSaysWhenAPortIsTaken(t *testing.T) {
+	w := newWorld(t, deployment("a", 1, 0), deployment("b", 1, 0))
+	inv := w.up()
+	w.kill(inv, "a-0", "b-0")
+	taken := address(inv.Deployments[0].Endpoints[0])
+	l, err := net.Listen("tcp", taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.p.Up(t.Context(), w.spec)
+	if err == nil || !strings.Contains(err.Error(), "a-0") || !strings.Contains(err.Error(), taken) || strings.Contains(err.Error(), "deployment b") {
+		t.Errorf("Up: %v", err)
+	}
+	status, err := w.p.Status(t.Context())
+	if err != nil || status.Healthy || status.Deployments[0].Healthy || !status.Deployments[1].Healthy {
+		t.Errorf("%+v, %v: want b to be finished", status, err)
+	}
+	removedPort := func() []string {
+		p := New(w.opts)
+		removed, err := p.Down(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return removed.LeftAlone
+	}
+	if left := removedPort(); len(left) != 1 || !strings.Contains(left[0], taken) {
+		t.Errorf("Down left alone %v, want the port of somebody else", left)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	w.up()
+	w.wantHealthy("PRIMARY")
+}
+
+func TestOrphansAreFoundWithoutInventory(t *testing.T) {
+	w := newWorld(t, deployment("a", 3, 0))
+	first := w.up()
+	if err := os.Remove(w.p.path(inventoryFile)); err != nil {
+		t.Fatal(err)
+	}
+	w.fresh()
+	second := w.up()
+	if fmt.Sprint(pids(second)) != fmt.Sprint(pids(first)) || len(w.events.members(Starting)) > 0 {
+		t.Errorf("pids %v, then %v", pids(first), pids(second))
+	}
+	w.wantHealthy("PRIMARY", "SECONDARY", "SECONDARY")
+	if err := os.WriteFile(w.p.path(inventoryFile), []byte(`{"half`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	removed, err := w.p.Down(t.Context())
+	if err != nil || len(removed.Ended) != 3 || !removed.Ended[0].Orphan {
+		t.Errorf("Down: %+v, %v", removed, err)
+	}
+	w.wantNothing(first)
+}
+
+func TestOrphansAreFoundWithoutAnyState(t *testing.T) {
+	w := newWorld(t, deployment("a", 1, 0))
+	inv := w.up()
+	if err := os.RemoveAll(w.p.dir); err != nil {
+		t.Fatal(err)
+	}
+	removed, err := w.p.Down(t.Context())
+	if err != nil || len(removed.Ended) != 1 || !removed.Ended[0].Orphan {
+		t.Errorf("Down: %+v, %v", removed, err)
+	}
+	if found, err := w.p.running(t.Context()); err != nil || len(found) > 0 || len(commandLine(pids(inv)["a-0"])) > 0 {
+		t.Errorf("%v still runs (%v)", found, err)
+	}
+}
+
+func TestOneFailureLeavesTheOthersFinished(t *testing.T) {
+	w := newWorld(t, deployment("a", 1, 0), deployment("b", 3, 0))
+	w.opts.MongodDir = t.TempDir()
+	w.spec.Deployments[0].Version = "7.0.9"
+	script(t, filepath.Join(w.opts.MongodDir, "7.0.9", "bin", "mongod"),
+		`if [ "$1" = --version ]; then echo "db version v7.0.9"; exit; fi; echo "mongod: the disk is on fire" >&2; exit 14`)
+	w.fresh()
+	inv, err := w.p.Up(t.Context(), w.spec)
+	if err == nil || !strings.Contains(err.Error(), "deployment a: member a-0: its process") || !strings.Contains(err.Error(), "the disk is on fire") {
+		t.Errorf("Up: %v", err)
+	}
+	if len(inv.Deployments) != 2 || inv.Deployments[1].ActualVersion == "" {
+		t.Errorf("b is not finished: %+v", inv)
+	}
+	status, err := w.p.Status(t.Context())
+	if err != nil || status.Healthy || status.Deployments[0].Healthy || !status.Deployments[1].Healthy {
+		t.Errorf("%+v, %v", status, err)
+	}
+}
+
+func TestUpGoesOnAfterAnInterrupt(t *testing.T) {
+	for _, stage := range []Stage{Starting, Initiating, Waiting} {
+		t.Run(string(stage), func(t *testing.T) {
+			w := newWorld(t, deployment("a", 3, 0))
+			ctx, cancel := context.WithCancel(t.Context())
+			w.opts.Progress = func(e Event) {
+				w.events.add(e)
+				if e.Stage == stage {
+					cancel()
+				}
+			}
+			w.p = New(w.opts)
+			if _, err := w.p.Up(ctx, w.spec); !errors.Is(err, context.Canceled) {
+				t.Fatalf("Up: %v", err)
+			}
+			if !exists(w.p.path(inventoryFile)) {
+				t.Error("the state was not kept")
+			}
+			w.fresh()
+			w.up()
+			w.wantHealthy("PRIMARY", "SECONDARY", "SECONDARY")
+		})
+	}
+}
+
+func TestDownGoesOnAfterAnInterrupt(t *testing.T) {
+	w := newWorld(t, deployment("a", 1, 0))
+	inv := w.up()
+	ctx, cancel := context.WithCancel(t.Context())
+	w.opts.Progress = func(e Event) {
+		if e.Stage == Stopping {
+			cancel()
+		}
+	}
+	if _, err := New(w.opts).Down(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Down: %v", err)
+	}
+	if !exists(w.p.path(inventoryFile)) {
+		t.Error("the state was not kept")
+	}
+	if _, err := w.p.Down(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.wantNothing(inv)
+}
+
+// A stand-in that is installed where a real server would be goes through the
+// same flow, and is known for what it is by its own word.
+func TestUpWithAServerThatWasFound(t *testing.T) {
+	w := newWorld(t, deployment("a", 3, 0))
+	w.opts.MongodDir = t.TempDir()
+	w.opts.EmbeddedCommand = []string{"/nonexistent/embedded"} // not needed
+	bin := filepath.Join(w.opts.MongodDir, "8.0.34", "bin")
+	if err := os.MkdirAll(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(standIn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "mongod"), program, 0o700); err != nil { //nolint:gosec // it must be executable
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "mongod.version"), []byte("8.0.34\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.fresh()
+	d := w.up().Deployments[0]
+	if d.Engine != engineEmbedded || d.ActualVersion != "8.0.34" || d.Endpoints[0].Process.Command[0] != filepath.Join(bin, "mongod") {
+		t.Errorf("%+v", d)
+	}
+	w.wantHealthy("PRIMARY", "SECONDARY", "SECONDARY")
+
+	// Without --mongod-dir an existing deployment keeps its executable.
+	w.opts.MongodDir = ""
+	w.opts.EmbeddedCommand = []string{standIn}
+	w.fresh()
+	w.up()
+	if started := w.events.members(Starting); len(started) > 0 {
+		t.Errorf("the second Up has started %v", started)
+	}
+	w.kill(&environment.Inventory{Deployments: []environment.DeploymentState{d}}, "a-2")
+	if d = w.up().Deployments[0]; d.Endpoints[2].Process.Command[0] != filepath.Join(bin, "mongod") {
+		t.Errorf("the repair used %v", d.Endpoints[2].Process.Command)
+	}
+}
