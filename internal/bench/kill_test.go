@@ -145,7 +145,7 @@ func runVictim(t *testing.T, dir string, random *rand.Rand) {
 		return
 	}
 	events := bufio.NewScanner(out)
-	for range 3 + random.IntN(40) { // the first three inspect
+	for range 3 + random.IntN(70) { // the first three inspect
 		if !events.Scan() {
 			break
 		}
