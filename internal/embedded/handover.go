@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -74,57 +73,67 @@ func (r *replica) handOver(ctx context.Context, period, catchUp time.Duration, f
 		r.mu.Unlock()
 		return notWritablePrimary()
 	}
-	r.frozenUntil = time.Now().Add(period + catchUp) // not the best to follow
 	var follower *peer
-	if i := r.best(time.Now()); i >= 0 && i != r.self {
+	// Rather one that has not stepped down itself a moment ago.
+	i := r.best(time.Now(), false)
+	if i < 0 {
+		i = r.best(time.Now(), true)
+	}
+	if i >= 0 {
 		follower = r.peers[i]
 	}
 	term := r.term
 	r.mu.Unlock()
-	thaw := func(err error) error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.frozenUntil = time.Time{}
-		return err
-	}
 	if follower == nil && !force {
-		return thaw(failf(262, "ExceededTimeLimit", "No electable secondaries caught up. Please use the replSetStepDown command "+
-			"with the argument {force: true} to force node to step down."))
+		return failf(262, "ExceededTimeLimit", "No electable secondaries caught up. Please use the replSetStepDown command "+
+			"with the argument {force: true} to force node to step down.")
 	}
 	r.s.gate.Lock()
-	var err error
+	defer r.s.gate.Unlock()
+	if r.view.Load().state != statePrimary {
+		return notWritablePrimary() // somebody else's stepdown came first
+	}
 	if follower != nil {
-		limit := max(catchUp, time.Second)
-		sendCtx, cancel := context.WithTimeout(ctx, limit)
-		err = r.sendData(sendCtx, follower.client, term)
-		cancel()
+		sendCtx, cancel := context.WithTimeout(ctx, max(catchUp, time.Second))
+		defer cancel()
+		err := r.sendData(sendCtx, follower.client, term)
+		if err == nil {
+			err = r.relieve(sendCtx, follower, term, period)
+		}
 		if err != nil {
 			r.s.log.Warn("data not handed over", "member", follower.client.host, "cause", err.Error())
 			if !force {
-				r.s.gate.Unlock()
-				return thaw(failf(262, "ExceededTimeLimit", "%s did not take the data over: %v", follower.client.host, err))
+				return failf(262, "ExceededTimeLimit", "%s did not take over: %v", follower.client.host, err)
 			}
 		}
 	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.state == statePrimary {
-		r.frozenUntil = time.Now().Add(period)
 		r.stepDown("asked to")
 	}
+	r.frozenUntil = time.Now().Add(period)
+	return nil
+}
+
+// relieve has the follower elected while this member is still the primary,
+// so that nobody else can step in between: this member steps down with the
+// vote it gives.
+func (r *replica) relieve(ctx context.Context, follower *peer, term int64, period time.Duration) error {
+	r.mu.Lock()
+	r.handingTo = follower
 	self := r.self
 	r.mu.Unlock()
-	r.s.gate.Unlock()
-	if follower != nil && err == nil {
-		callCtx, cancel := context.WithTimeout(ctx, memberCallTimeout)
-		defer cancel()
-		_, err := follower.client.call(callCtx, bson.D{
-			{Key: "sandboxReceive", Value: "end"}, {Key: "term", Value: term}, {Key: "relieves", Value: int32(self)},
-		})
-		if err != nil {
-			r.s.log.Warn("follower did not stand for election", "member", follower.client.host, "cause", err.Error())
-		}
+	_, err := follower.client.call(ctx, bson.D{
+		{Key: "sandboxReceive", Value: "end"}, {Key: "term", Value: term}, {Key: "relieves", Value: int32(self)},
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handingTo = nil
+	if err == nil {
+		r.frozenUntil = time.Now().Add(period)
 	}
-	return nil
+	return err
 }
 
 // sendData copies every collection to a member. The caller holds the gate.
@@ -277,30 +286,44 @@ func (r *replica) receive(ctx context.Context, _ *conn, q *request) (bson.D, err
 	if r.state != stateSecondary {
 		return nil, failf(codeNotPrimaryOrSec, "NotPrimaryOrSecondary", "this member is no secondary")
 	}
-	switch phase {
-	case "begin":
+	if phase == "begin" {
 		r.incoming = engine.New()
 		return bson.D{}, nil
+	}
+	incoming := r.incoming
+	if incoming == nil {
+		return nil, badValue("nothing is being handed over")
+	}
+	switch phase {
 	case "run":
-		if r.incoming == nil {
-			return nil, badValue("nothing is being handed over")
-		}
-		return bson.D{}, r.runIncoming(ctx, q)
+		r.mu.Unlock() // heartbeats go on
+		err := runIncoming(ctx, incoming, q)
+		r.mu.Lock()
+		return bson.D{}, err
 	case "end":
-		if r.incoming == nil || term != r.term || r.electing {
-			return nil, badValue("nothing is being handed over in term %s", strconv.FormatInt(term, 10))
+		if term != r.term || r.electing {
+			return nil, badValue("nothing is being handed over in term %d", term)
 		}
 		e, _ := find(q.Body, "relieves")
 		relieves, _ := e.number()
-		r.s.engine.Store(r.incoming)
+		r.s.engine.Store(incoming)
 		r.incoming, r.dataTerm = nil, term
-		r.stand(int(relieves))
+		done := r.stand(int(relieves))
+		r.mu.Unlock()
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+		r.mu.Lock()
+		if r.state != statePrimary {
+			return nil, failf(1, "InternalError", "this member was not elected")
+		}
 		return bson.D{}, nil
 	}
 	return nil, badValue("unknown phase %q", phase)
 }
 
-func (r *replica) runIncoming(ctx context.Context, q *request) error {
+func runIncoming(ctx context.Context, incoming *engine.Engine, q *request) error {
 	dbField, _ := find(q.Body, "db")
 	db, _ := dbField.text()
 	e, _ := find(q.Body, "command")
@@ -314,7 +337,7 @@ func (r *replica) runIncoming(ctx context.Context, q *request) error {
 		return badValue("run needs a command")
 	}
 	body := extend(command, appendString(nil, "$db", db))
-	reply, err := r.incoming.Run(ctx, &engine.Request{Database: db, Name: string(first.key), Body: body, Sequences: q.Sequences})
+	reply, err := incoming.Run(ctx, &engine.Request{Database: db, Name: string(first.key), Body: body, Sequences: q.Sequences})
 	if err != nil {
 		return err
 	}

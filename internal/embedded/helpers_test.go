@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xdg-go/scram"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -39,7 +40,12 @@ func connect(t testing.TB, uri string, more ...*options.ClientOptions) *mongo.Cl
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	t.Cleanup(func() {
+		// The driver looks for a server to end its sessions on: not for long.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = client.Disconnect(ctx)
+	})
 	return client
 }
 
@@ -159,4 +165,35 @@ func labels(reply bson.Raw) []string {
 
 func sessionDoc(n byte) bson.D {
 	return bson.D{{Key: "id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: append(make([]byte, 15), n)}}}
+}
+
+// login authenticates by SCRAM-SHA-256 against admin.
+func (w *wire) login(name, password string) {
+	w.t.Helper()
+	if reply := w.tryLogin("admin", name, password); code(reply) != 0 {
+		w.t.Fatalf("login: %v", reply)
+	}
+}
+
+func (w *wire) tryLogin(db, name, password string) bson.Raw {
+	w.t.Helper()
+	client, err := scram.SHA256.NewClient(name, password, "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	conversation := client.NewConversation()
+	payload, err := conversation.Step("")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	reply := w.run(db, bson.D{{Key: "saslStart", Value: 1}, {Key: "mechanism", Value: "SCRAM-SHA-256"},
+		{Key: "payload", Value: []byte(payload)}, {Key: "options", Value: bson.D{{Key: "skipEmptyExchange", Value: true}}}})
+	for code(reply) == 0 && !reply.Lookup("done").Boolean() {
+		_, data := reply.Lookup("payload").Binary()
+		if payload, err = conversation.Step(string(data)); err != nil {
+			w.t.Fatal(err)
+		}
+		reply = w.run(db, bson.D{{Key: "saslContinue", Value: 1}, {Key: "conversationId", Value: 1}, {Key: "payload", Value: []byte(payload)}})
+	}
+	return reply
 }

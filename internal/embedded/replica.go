@@ -74,6 +74,8 @@ type replica struct {
 	topology    int64
 	incoming    *engine.Engine // data being handed over by the primary
 
+	handingTo *peer // the member this primary wants to be relieved by
+
 	cursors forwardedCursors
 }
 
@@ -399,7 +401,7 @@ func (r *replica) evaluate() {
 	if r.state != stateSecondary || !majority || !allKnown || r.electing || now.Before(r.frozenUntil) || r.cfg.Members[r.self].Priority <= 0 {
 		return
 	}
-	if best := r.best(now); best != r.self {
+	if best := r.best(now, false); best != r.self {
 		// The other one may have its reasons not to stand: do not wait for ever.
 		if r.waiting.IsZero() {
 			r.waiting = now
@@ -414,8 +416,9 @@ func (r *replica) evaluate() {
 
 // best is the first in rank among the members that could be elected, this
 // one included: the newest users, the newest data, the highest priority, the
-// lowest index. The caller holds r.mu.
-func (r *replica) best(now time.Time) int {
+// lowest index. Members that are not to stand for a time count if frozenToo.
+// The caller holds r.mu.
+func (r *replica) best(now time.Time, frozenToo bool) int {
 	best := -1
 	var first beat
 	for i, m := range r.cfg.Members {
@@ -427,7 +430,7 @@ func (r *replica) best(now time.Time) int {
 		} else {
 			continue
 		}
-		if m.Priority <= 0 || b.Frozen || i != r.self && b.State != stateSecondary && b.State != statePrimary {
+		if m.Priority <= 0 || i == r.self && r.state == statePrimary || b.Frozen && !frozenToo || i != r.self && b.State != stateSecondary && b.State != statePrimary {
 			continue
 		}
 		if best < 0 || outranks(&b, m.Priority, &first, r.cfg.Members[best].Priority) {
@@ -449,15 +452,22 @@ func outranks(a *beat, aPriority float64, b *beat, bPriority float64) bool {
 }
 
 // stand begins an election with this member as candidate. relieves is the
-// index of a primary that has asked for it, or -1. The caller holds r.mu.
-func (r *replica) stand(relieves int) {
+// index of a primary that has asked for it, or -1. The channel is closed when
+// the election is over. The caller holds r.mu.
+func (r *replica) stand(relieves int) <-chan struct{} {
 	term := r.term + 1
+	done := make(chan struct{})
 	if err := r.s.store.change(func(s *saved) { s.Term, s.VotedTerm = term, term }); err != nil {
 		r.s.log.Error("cannot stand for election", "cause", err.Error())
-		return
+		close(done)
+		return done
 	}
 	r.term, r.votedTerm, r.electing = term, term, true
-	r.s.wg.Go(func() { r.elect(term, relieves) })
+	r.s.wg.Go(func() {
+		defer close(done)
+		r.elect(term, relieves)
+	})
+	return done
 }
 
 // elect collects the votes.
@@ -762,9 +772,9 @@ func (r *replica) vote(_ context.Context, _ *conn, q *request) (bson.D, error) {
 		reason = "the vote of this term is given"
 	case b.Users.less(version):
 		reason = "older users"
-	case r.state == statePrimary:
+	case r.state == statePrimary && (r.handingTo != p || relieves != int64(r.self)):
 		reason = "this member is the primary"
-	case r.primary >= 0 && int64(r.primary) != relieves && r.primary != p.index && r.up(r.peers[r.primary], time.Now()):
+	case r.state != statePrimary && r.primary >= 0 && int64(r.primary) != relieves && r.primary != p.index && r.up(r.peers[r.primary], time.Now()):
 		reason = "there is a primary"
 	}
 	if reason == "" {
@@ -772,6 +782,9 @@ func (r *replica) vote(_ context.Context, _ *conn, q *request) (bson.D, error) {
 			reason = err.Error()
 		} else {
 			r.term, r.votedTerm = b.Term, b.Term
+			if r.state == statePrimary {
+				r.stepDown("handed over")
+			}
 		}
 	}
 	return bson.D{{Key: "granted", Value: reason == ""}, {Key: "reason", Value: reason}, {Key: "term", Value: r.term}}, nil

@@ -91,6 +91,7 @@ type Server struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	ended  sync.Once
 	done   chan struct{} // closed when somebody asked for the end
 
 	listeners []net.Listener
@@ -370,7 +371,7 @@ func (s *Server) Close() {
 		s.lock.release()
 		s.lock = nil
 	}
-	s.log.Info("stopped", "pid", os.Getpid(), "address", s.addr)
+	s.ended.Do(func() { s.log.Info("stopped", "pid", os.Getpid(), "address", s.addr) })
 }
 
 // Addr is the server's host:port.

@@ -241,6 +241,9 @@ func checkRetryable(q *request) error {
 		return nil
 	}
 	for _, statement := range q.Sequences[name] {
+		if err := validate(statement); err != nil {
+			return err
+		}
 		if err := check(statement); err != nil {
 			return err
 		}

@@ -54,7 +54,8 @@ func int32At(b []byte, i int) int32 { return int32(binary.LittleEndian.Uint32(b[
 func int64At(b []byte, i int) int64 { return int64(binary.LittleEndian.Uint64(b[i:])) }
 
 // parseMsg reads an OP_MSG. It returns errMalformed when the message's frame
-// is broken, and an *engine.Error when only a document in it is.
+// is broken, and an *engine.Error when only the body is. What is inside the
+// documents of the sequences is not looked at.
 func (m *message) parseMsg(buf []byte) error {
 	if len(buf) < headerSize+4+1+5 {
 		return errMalformed
@@ -107,17 +108,7 @@ func (m *message) parseMsg(buf []byte) error {
 	if len(m.body) > maxCommandSize {
 		return failf(10334, "BSONObjectTooLarge", "command document of %d bytes is larger than %d", len(m.body), maxCommandSize)
 	}
-	if err := validate(m.body); err != nil {
-		return err
-	}
-	for _, docs := range m.sequences {
-		for _, doc := range docs {
-			if err := validate(doc); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return validate(m.body)
 }
 
 // parseSequence reads a section of kind 1 after its size.
