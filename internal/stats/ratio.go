@@ -81,14 +81,14 @@ func (r Ratio) Outcome(d Direction) Outcome {
 func (r Ratio) Verdict(d Direction) string {
 	o := r.Outcome(d)
 	if o == NoDifference {
-		return fmt.Sprintf("%s (would have detected %s)", o, percentAtLeast(r.Detectable))
+		return fmt.Sprintf("%s (would have detected %s)", o, Percent(r.Detectable))
 	}
 	return string(o)
 }
 
-// percentAtLeast rounds up to two digits: "would have detected" must not
+// Percent writes a share, rounded up: "would have detected" must not
 // claim more than was so.
-func percentAtLeast(share float64) string {
+func Percent(share float64) string {
 	p := share * 100
 	switch {
 	case p < 0.1:

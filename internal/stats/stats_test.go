@@ -292,9 +292,9 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func TestPercentAtLeast(t *testing.T) {
+func TestPercent(t *testing.T) {
 	for share, want := range map[float64]string{0: "0.1 %", 0.0123: "1.3 %", 0.05: "5.0 %", 0.123: "13 %", 2: "200 %"} {
-		if got := percentAtLeast(share); got != want {
+		if got := Percent(share); got != want {
 			t.Errorf("%v: %q, want %q", share, got, want)
 		}
 	}

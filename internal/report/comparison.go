@@ -1,0 +1,258 @@
+package report
+
+import (
+	"time"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+	"github.com/mongo-sandbox/sandbox/internal/stats"
+)
+
+// Comparison is all that a report says, in values. Lists are in the order in
+// which they are shown: sizes as in the run, targets as in the run,
+// iterations ascending.
+type Comparison struct {
+	Run      record.Run
+	Baseline string // the target that the others are compared with
+	Targets  []Target
+	// Groups are what is put side by side: one per size and variant.
+	Groups []Group
+	// Cells are all attempts, also those that count for nothing.
+	Cells       []Cell
+	Missing     []Missing
+	Fairness    Fairness
+	Differences []Difference
+	Errors      []ErrorCount
+	Plans       []Plan
+	Timelines   []Timeline
+	// Warnings are the limits of what this run can tell, in plain words.
+	Warnings []string
+}
+
+// Embedded tells whether the stand-in engine answered for any target.
+func (c *Comparison) Embedded() bool {
+	if c.Run.Engine == record.EngineEmbedded {
+		return true
+	}
+	for i := range c.Targets {
+		if c.Targets[i].Engine == record.EngineEmbedded {
+			return true
+		}
+	}
+	return false
+}
+
+// Target is a target of the run.
+type Target struct {
+	record.Target
+	// Down is why the target's remaining cells were given up, else "".
+	Down string
+}
+
+// Group is a size and variant: the cells in it are put side by side.
+type Group struct {
+	Size    int64
+	Variant string
+	Label   string // the size as typed, and the variant unless it is the default
+	// Iterations is how often the size was to be repeated.
+	Iterations int
+	Summaries  []Summary // one per target, in the targets' order
+}
+
+// Summary is a target's result in a group, over its counted cells.
+type Summary struct {
+	Target string
+	// Cells is the number of counted cells; 0 when the target has no result
+	// here, for the reason in Absent.
+	Cells  int
+	Absent string
+	// Refused says why the result is not put beside the baseline's.
+	Refused string
+
+	Commands       int64
+	Errors         int64
+	DurationS      float64
+	ThroughputPerS float64
+	LatencyMS      record.Latency
+	Operations     []OperationSummary
+	CPU            *record.CPUPerCommand
+	// DatasetBytes is what was seeded, 0 when unknown.
+	DatasetBytes int64
+}
+
+// Shown tells whether the summary may stand beside the others.
+func (s *Summary) Shown() bool { return s.Cells > 0 && s.Refused == "" }
+
+// OperationSummary is one operation type's share of a Summary.
+type OperationSummary struct {
+	Type      string
+	Count     int64
+	Errors    int64
+	LatencyMS record.Latency
+}
+
+// CellState says what a cell is worth.
+type CellState string
+
+// The states of a cell.
+const (
+	StateCounted     CellState = "counted"
+	StateInvalid     CellState = "invalid"      // ended, and worthless
+	StateInterrupted CellState = "interrupted"  // stopped by the user
+	StatePartial     CellState = "partial"      // begun and not ended
+	StateDamaged     CellState = "damaged"      // its files cannot be used
+	StateSuperseded  CellState = "superseded"   // a later attempt counts
+	StateRefused     CellState = "not compared" // sound, but not of the same commands
+)
+
+// Cell is one attempt at a cell.
+type Cell struct {
+	record.CellID
+	Attempt int
+	State   CellState
+	// Reason is why the cell does not count, else "".
+	Reason string
+	// Result is nil when the attempt left no numbers.
+	Result *record.Cell
+}
+
+// Missing is a cell that the run asked for and has no counted attempt.
+type Missing struct {
+	record.CellID
+	Reason string
+}
+
+// Status grades a finding about fairness.
+type Status string
+
+// The statuses.
+const (
+	OK      Status = "ok"      // as it should be
+	Caution Status = "caution" // limits what can be concluded
+	Unfair  Status = "unfair"  // the comparison does not hold
+)
+
+// Fairness is whether the comparison holds.
+type Fairness struct {
+	Fair      bool // no check is Unfair
+	Checks    []Check
+	Sequences []Sequence
+	Parity    []Parity
+}
+
+// Check is one question about fairness and its answer.
+type Check struct {
+	Name   string
+	Status Status
+	Text   string
+}
+
+// Sequence tells for one size, variant and iteration whether the targets
+// were sent the same commands.
+type Sequence struct {
+	Group     int // index in Comparison.Groups
+	Iteration int
+	Same      bool
+	// Commands is over how many commands, all workers together, equality
+	// was proven.
+	Commands int64
+	// Fingerprint is that of the common prefix, when one fingerprint covers
+	// exactly it on all targets.
+	Fingerprint string
+	// Problem says what differs, or why nothing was proven.
+	Problem string
+}
+
+// Cause says what a difference between targets' facts belongs to.
+type Cause string
+
+// The causes.
+const (
+	CauseVersion     Cause = "version"     // comes with the versions compared
+	CauseEnvironment Cause = "environment" // should have been equal
+)
+
+// Parity is a fact that differs between targets, or between the members of
+// one.
+type Parity struct {
+	Fact   string
+	Cause  Cause
+	Values []string // one per target, in the targets' order
+}
+
+// The metrics of differences. Latencies are those of service time.
+const (
+	MetricThroughput   = "throughput"
+	MetricMean         = "latency_mean"
+	MetricP50          = "latency_p50"
+	MetricP95          = "latency_p95"
+	MetricP99          = "latency_p99"
+	MetricCPUPrimary   = "cpu_per_command_primary"
+	MetricCPUSecondary = "cpu_per_command_secondary"
+)
+
+// AllOperations is the operation of differences that cover all of them.
+const AllOperations = "all"
+
+// Difference compares a target with the baseline in one group.
+type Difference struct {
+	Group     int // index in Comparison.Groups
+	Target    string
+	Baseline  string
+	Metric    string
+	Operation string // an operation type, or AllOperations
+	// Value and Base are the target's and the baseline's: commands per
+	// second, milliseconds, or microseconds of CPU per command.
+	Value, Base float64
+	Ratio       stats.Ratio
+	Direction   stats.Direction
+}
+
+// ErrorCount counts failed commands by operation type and code.
+type ErrorCount struct {
+	Group     int
+	Target    string
+	Operation string
+	Code      string
+	Count     int64
+	// Share is Count divided by all commands sent in the target's cells of
+	// the group.
+	Share float64
+}
+
+// Plan is how the targets answered one query shape.
+type Plan struct {
+	Group     int
+	Operation string
+	Shape     string
+	Same      bool
+	// Targets has one entry per target, in the targets' order.
+	Targets []TargetPlan
+}
+
+// TargetPlan is the plan of a shape on one target.
+type TargetPlan struct {
+	// Variants are the distinct plans seen, "LIMIT > FETCH > IXSCAN …", by
+	// how often and then by name; none when nothing was explained.
+	Variants []string
+	Samples  int
+	// Per document returned (or changed), over the samples.
+	KeysPerReturned      float64
+	DocumentsPerReturned float64
+}
+
+// Timeline is the course of one cell.
+type Timeline struct {
+	Group     int
+	Target    string
+	Iteration int
+	Step      time.Duration // length of a point's bin
+	Points    []Point
+}
+
+// Point is a bin of a timeline.
+type Point struct {
+	AtS            float64 // the bin's middle, seconds since the measured start
+	ThroughputPerS float64
+	MeanMS         float64
+	Errors         int64
+}

@@ -1,0 +1,111 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+)
+
+// csvHeader names the columns of the CSV form: one row per cell and
+// operation type, and one with the operation "all" for each cell. Cells that
+// left no numbers have that row alone, with empty numbers. Times are in
+// seconds, latencies in milliseconds of service time, CPU in microseconds
+// per successful command. throughput_per_s of a row is that of its
+// operation. counted says whether the cell is part of the comparison.
+// warning repeats the banner of runs that the embedded engine answered.
+var csvHeader = [...]string{
+	"run_id", "started", "platform", "engine", "target", "requested_version", "actual_version",
+	"size", "variant", "iteration", "attempt", "state", "counted", "valid", "complete",
+	"operation", "count", "errors", "duration_s", "throughput_per_s",
+	"mean_ms", "p50_ms", "p95_ms", "p99_ms", "p99_9_ms", "max_ms",
+	"cpu_us_primary", "cpu_us_secondary", "fingerprint", "fingerprint_commands", "reason", "warning",
+}
+
+func renderCSV(w io.Writer, c *Comparison) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(csvHeader[:]); err != nil {
+		return err
+	}
+	warning := ""
+	if banner := c.Banner(); len(banner) > 0 {
+		warning = banner[0]
+	}
+	for i := range c.Cells {
+		x := &c.Cells[i]
+		var target Target
+		for k := range c.Targets {
+			if c.Targets[k].Name == x.Target {
+				target = c.Targets[k]
+			}
+		}
+		head := []string{
+			c.Run.ID, c.Run.Started.UTC().Format(time.RFC3339), c.Run.Platform, target.Engine, x.Target,
+			target.RequestedVersion, target.ActualVersion, strconv.FormatInt(x.Size, 10), x.Variant,
+			strconv.Itoa(x.Iteration), strconv.Itoa(x.Attempt), string(x.State), strconv.FormatBool(x.State == StateCounted),
+		}
+		n := x.Result
+		if n == nil {
+			row := append(head, "", "", AllOperations)
+			row = append(row, make([]string, len(csvHeader)-len(row)-2)...)
+			if err := writeRow(out, append(row, x.Reason, warning)); err != nil {
+				return err
+			}
+			continue
+		}
+		write := func(operation string, count, errs int64, throughput float64, l record.Latency, cpu *record.CPUPerCommand) error {
+			row := append(head[:len(head):len(head)], strconv.FormatBool(n.Valid), strconv.FormatBool(n.Complete),
+				operation, strconv.FormatInt(count, 10), strconv.FormatInt(errs, 10), decimal(n.DurationS), decimal(throughput),
+				decimal(l.Mean), decimal(l.P50), decimal(l.P95), decimal(l.P99), decimal(l.P999), decimal(l.Max))
+			if cpu != nil {
+				row = append(row, decimal(cpu.Primary), decimal(cpu.Secondary))
+			} else {
+				row = append(row, "", "")
+			}
+			return writeRow(out, append(row, n.Fingerprint, strconv.FormatInt(n.FingerprintCommands, 10), x.Reason, warning))
+		}
+		if err := write(AllOperations, n.Commands, n.Errors, n.ThroughputPerS, n.LatencyMS, n.CPUUSPerCommand); err != nil {
+			return err
+		}
+		for _, name := range sortedKeys(n.Operations, compareOperations) {
+			o := n.Operations[name]
+			throughput := 0.0
+			if n.DurationS > 0 {
+				throughput = float64(o.Count) / n.DurationS
+			}
+			if err := write(name, o.Count, o.Errors, throughput, o.LatencyMS, nil); err != nil {
+				return err
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// writeRow keeps text from being run as a formula by a spreadsheet, and
+// control characters from a terminal.
+func writeRow(out *csv.Writer, row []string) error {
+	if len(row) != len(csvHeader) {
+		return fmt.Errorf("csv: %d fields, %d columns", len(row), len(csvHeader))
+	}
+	for i, field := range row {
+		field = printable(field)
+		row[i] = field
+		if strings.IndexAny(field, "=+-@") == 0 {
+			if _, err := strconv.ParseFloat(field, 64); err != nil {
+				row[i] = "'" + field
+			}
+		}
+	}
+	return out.Write(row)
+}
+
+// decimal writes a measured number with up to six digits after the point.
+func decimal(v float64) string {
+	s := strconv.FormatFloat(v, 'f', 6, 64)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}

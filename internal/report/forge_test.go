@@ -1,0 +1,413 @@
+package report
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+)
+
+// forge makes records that look like those of real runs, from the level and
+// the noise of every target at every size.
+type forge struct {
+	t   testing.TB
+	run record.Run
+	// throughput per second by size and target.
+	throughput map[int64]map[string]float64
+	noise      float64 // relative standard deviation of a window
+	between    float64 // and of an iteration
+	window     float64 // seconds
+	// short cells stop after this share of the pass.
+	passShare map[int64]float64
+	cpu       map[string]float64 // µs per command on the primary
+	change    func(*record.Cell)
+}
+
+var mixShares = []struct {
+	name   string
+	share  float64
+	factor float64 // of the mean latency
+}{
+	{"find", 0.60, 0.8}, {"updateOne", 0.10, 1.1}, {"updateMany", 0.10, 1.5}, {"deleteOne", 0.05, 1.1},
+	{"deleteMany", 0.05, 1.4}, {"insertOne", 0.05, 1.2}, {"insertMany", 0.05, 1.9},
+}
+
+func newForge(t testing.TB, targets []record.Target, sizes []record.Size, duration time.Duration) *forge {
+	started := time.Date(2026, 11, 6, 9, 30, 0, 0, time.UTC)
+	finished := started.Add(7 * time.Hour)
+	return &forge{t: t, noise: 0.02, between: 0.006, window: 60,
+		run: record.Run{
+			SchemaVersion: record.SchemaVersion, ID: "20261106-093000-first-look", Started: started, Finished: &finished,
+			Environment: "mongodb-9-first-look", Platform: "gcp", Engine: record.EngineMongod, Order: "sequential",
+			Tool:        record.Tool{Version: "v0.3.0", Commit: "c68c204", GoVersion: "go1.26.8", OS: "linux", Arch: "amd64"},
+			CommandLine: []string{"sandbox", "bench", "-var-file", "mongodb-9-first-look.tfvars", "--sizes", "1M:3,4M,8M", "--duration", "30m"},
+			Settings: record.Settings{
+				Workload: "flights", Seed: 178477, Workers: 16, OpsPerWorker: 250000,
+				Mix:         map[string]int{"find": 60, "update": 20, "delete": 10, "insert": 5, "bulk_insert": 5},
+				InsertBatch: 10, FindBatch: 10, FindLimit: 5, Duration: duration, ReadPreference: "secondary",
+			},
+			Sizes: sizes, Baseline: targets[0].Name, Targets: targets, Interval: 5 * time.Minute,
+			Files:    []record.InputFile{{Name: "mongodb-9-first-look.tfvars", SHA256: digest("file"), Text: "replsets = {}\n"}},
+			LoadHost: record.MachineFacts{OS: "CentOS Stream 9", Kernel: "5.14.0-687.el9.x86_64", CPUModel: "Intel(R) Xeon(R) CPU @ 2.60GHz", CPUs: 8, MemoryMB: 7955},
+		},
+		throughput: map[int64]map[string]float64{}, passShare: map[int64]float64{}, cpu: map[string]float64{},
+	}
+}
+
+func digest(parts ...any) string {
+	sum := sha256.Sum256([]byte(fmt.Sprint(parts...)))
+	return hex.EncodeToString(sum[:])
+}
+
+func (f *forge) target(name, distribution, release, version string) record.Target {
+	t := record.Target{
+		Name: name, Distribution: distribution, Release: release, RequestedVersion: version, ActualVersion: version,
+		GitVersion: digest(version)[:40], Engine: record.EngineMongod, ReplicaSet: name,
+	}
+	for i := range 3 {
+		role := "SECONDARY"
+		if i == 0 {
+			role = "PRIMARY"
+		}
+		t.Members = append(t.Members, record.MemberFacts{
+			Name: fmt.Sprintf("%s-rs%d", name, i), Address: fmt.Sprintf("10.128.0.%d:27017", i+2), Role: role, Version: version, FCV: version[:3],
+			Machine: record.MachineFacts{OS: "CentOS Stream 9", Kernel: "5.14.0-687.el9.x86_64", CPUModel: "Intel(R) Xeon(R) CPU @ 2.60GHz", CPUs: 4, MemoryMB: 15732},
+			Settings: map[string]string{
+				"storage.engine": "wiredTiger", "wiredTiger.cache_bytes": "7750000000", "default.writeConcern": `{"w":"majority"}`,
+				"setParameter.internalQueryStatsSampleRate": "0",
+			},
+		})
+	}
+	return t
+}
+
+// lognormal fills a histogram with n values around mean µs.
+func (f *forge) lognormal(n int64, mean, sigma float64) (h *hdrhistogram.Histogram, sum int64) {
+	h = record.NewHistogram()
+	const grid = 400
+	left := n
+	for k := range grid {
+		z := math.Sqrt2 * math.Erfinv(2*(float64(k)+0.5)/grid-1)
+		v := int64(mean * math.Exp(sigma*z-sigma*sigma/2))
+		count := left / int64(grid-k)
+		left -= count
+		if count == 0 {
+			continue
+		}
+		v = min(max(v, record.MinLatencyUS), record.MaxLatencyUS)
+		if err := h.RecordValues(v, count); err != nil {
+			f.t.Fatal(err)
+		}
+		sum += v * count
+	}
+	return h, sum
+}
+
+func (f *forge) encode(h *hdrhistogram.Histogram) string {
+	encoded, err := record.EncodeHistogram(h)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return encoded
+}
+
+// cell forges one counted cell.
+func (f *forge) cell(target string, size int64, iteration int) CellInput {
+	s := f.run.Settings
+	rng := rand.New(rand.NewPCG(uint64(size)*31+uint64(iteration), uint64(len(target))*977+uint64(target[len(target)-1])))
+	base := f.throughput[size][target] * math.Exp(f.between*rng.NormFloat64()*boolTo(iteration > 1))
+	duration := s.Duration.Seconds()
+	id := record.CellID{Target: target, Size: size, Variant: record.DefaultVariant, Iteration: iteration}
+	cell := &record.Cell{
+		CellID: id, Attempt: 1, Valid: true, Complete: f.passShare[size] == 0, Started: f.run.Started.Add(time.Duration(iteration) * time.Hour),
+		DurationS: duration, SequenceID: digest(s.Seed, size, iteration),
+		Seeding:    record.Seeding{Documents: size, Bytes: size * 2500, DurationS: 60},
+		Operations: map[string]record.Operation{}, Client: record.ClientUsage{CPUPercent: 21.5, CPUS: duration * 1.7},
+	}
+	var windows []record.Window
+	var intervals []record.Interval
+	merged := map[string]*hdrhistogram.Histogram{}
+	x := rng.NormFloat64()
+	for at := 0.0; at < duration-f.window/2; at += f.window {
+		rate := base * math.Exp(f.noise*x)
+		x = 0.3*x + math.Sqrt(1-0.09)*rng.NormFloat64()
+		w := record.Window{StartS: at, EndS: at + f.window, Operations: map[string]record.WindowOperation{}}
+		for _, o := range mixShares {
+			n := int64(rate * f.window * o.share)
+			h, sum := f.lognormal(n, float64(s.Workers)/rate*1e6*o.factor*0.97, 0.6)
+			w.Operations[o.name] = record.WindowOperation{Count: n, SumUS: sum, Histogram: f.encode(h)}
+			if merged[o.name] == nil {
+				merged[o.name] = record.NewHistogram()
+			}
+			merged[o.name].Merge(h)
+			cell.Commands += n
+		}
+		windows = append(windows, w)
+		for second := at; second < at+f.window-1e-9; second++ {
+			r := rate * (1 + 0.05*math.Sin(second/3)) * math.Exp(f.noise*rng.NormFloat64())
+			v := record.Interval{StartS: second, EndS: second + 1, Operations: map[string]record.IntervalOperation{}}
+			for _, o := range mixShares {
+				n := int64(r * o.share)
+				v.Operations[o.name] = record.IntervalOperation{Count: n, SumUS: int64(float64(n) * float64(s.Workers) / r * 1e6 * o.factor * 0.97), MaxUS: 90000}
+			}
+			intervals = append(intervals, v)
+		}
+	}
+	cell.ThroughputPerS = float64(cell.Commands) / duration
+	all := record.NewHistogram()
+	for _, o := range mixShares {
+		h := merged[o.name]
+		all.Merge(h)
+		cell.Operations[o.name] = record.Operation{Count: h.TotalCount(), LatencyMS: record.LatencyOf(h), Histogram: f.encode(h)}
+	}
+	cell.LatencyMS = record.LatencyOf(all)
+	if cpu := f.cpu[target]; cpu > 0 {
+		cell.CPUUSPerCommand = &record.CPUPerCommand{
+			Primary: cpu * math.Exp(0.01*rng.NormFloat64()), Secondary: 1.6 * cpu * math.Exp(0.01*rng.NormFloat64()),
+		}
+	}
+	sent := s.OpsPerWorker
+	if share := f.passShare[size]; share > 0 {
+		sent = int64(share * float64(s.OpsPerWorker) * (1 + 0.05*rng.Float64()))
+	}
+	chains := record.Checkpoints{Every: 1000}
+	shortest := int64(math.MaxInt64)
+	for w := range s.Workers {
+		n := sent/1000 - int64(w%3)*boolInt(!cell.Complete)
+		shortest = min(shortest, n)
+		var chain []string
+		for i := range n {
+			chain = append(chain, digest(cell.SequenceID, w, i))
+		}
+		chains.Workers = append(chains.Workers, chain)
+	}
+	cell.FingerprintCommands = shortest * 1000
+	cell.Fingerprint = digest("pass", cell.SequenceID, shortest)
+	if f.change != nil {
+		f.change(cell)
+	}
+	return CellInput{
+		ID: id, Attempt: 1, Status: record.Counted, Cell: cell,
+		Checkpoints: func() (record.Checkpoints, error) { return chains, nil },
+		Windows:     values(windows), Intervals: values(intervals),
+	}
+}
+
+func boolTo(b bool) float64 { return float64(boolInt(b)) }
+
+func boolInt(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func values[T any](list []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range list {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+// input forges all cells of the run.
+func (f *forge) input() Input {
+	in := Input{Run: f.run, Down: map[string]string{}, Failed: map[AttemptKey]string{}}
+	for _, size := range f.run.Sizes {
+		for iteration := 1; iteration <= size.Iterations; iteration++ {
+			for _, t := range f.run.Targets {
+				in.Cells = append(in.Cells, f.cell(t.Name, size.Documents, iteration))
+			}
+		}
+	}
+	return in
+}
+
+func (in *Input) find(t testing.TB, target string, size int64, iteration int) *CellInput {
+	t.Helper()
+	i := slices.IndexFunc(in.Cells, func(c CellInput) bool {
+		return c.ID.Target == target && c.ID.Size == size && c.ID.Iteration == iteration
+	})
+	if i < 0 {
+		t.Fatalf("no cell of %s at %d", target, size)
+	}
+	return &in.Cells[i]
+}
+
+func explain(operation, shape string, keys, documents, returned int64, stages ...string) record.Explain {
+	return record.Explain{Operation: operation, Shape: shape, Stages: stages, Keys: keys, Documents: documents, Returned: returned, Command: json.RawMessage(`{}`)}
+}
+
+func explains(list ...record.Explain) func() ([]record.Explain, error) {
+	return func() ([]record.Explain, error) { return list, nil }
+}
+
+// forgeries keeps what was forged: histograms take a while.
+var forgeries sync.Map
+
+// forged returns a copy that a test may change: of the run's and the cells'
+// fields, not of what their maps and slices hold.
+func forged(t testing.TB, name string, make func(testing.TB) Input) Input {
+	made, _ := forgeries.LoadOrStore(name, sync.OnceValue(func() Input { return make(t) }))
+	in := made.(func() Input)()
+	in.Cells = slices.Clone(in.Cells)
+	for i := range in.Cells {
+		if in.Cells[i].Cell != nil {
+			cell := *in.Cells[i].Cell
+			in.Cells[i].Cell = &cell
+		}
+	}
+	return in
+}
+
+// published is a run with the throughput of a published comparison, three
+// iterations at the smallest size, incomplete passes at the largest.
+func published(t testing.TB) Input { return forged(t, "published", forgePublished) }
+
+func forgePublished(t testing.TB) Input {
+	var f *forge
+	targets := []record.Target{
+		f.target("mongo9", "community", "9.0", "9.0.4"),
+		f.target("psmdb80", "psmdb", "psmdb-80", "8.0.34-15"),
+		f.target("psmdb83", "psmdb", "psmdb-83", "8.3.13-4"),
+	}
+	for i := range targets[0].Members {
+		targets[0].Members[i].Settings["setParameter.internalQueryStatsSampleRate"] = "0.01"
+	}
+	f = newForge(t, targets, []record.Size{
+		{Documents: 1_000_000, Label: "1M", Iterations: 3}, {Documents: 4_000_000, Label: "4M", Iterations: 1}, {Documents: 8_000_000, Label: "8M", Iterations: 1},
+	}, 30*time.Minute)
+	f.throughput = map[int64]map[string]float64{
+		1_000_000: {"mongo9": 3667, "psmdb80": 3581, "psmdb83": 3342},
+		4_000_000: {"mongo9": 2759, "psmdb80": 2585, "psmdb83": 2530},
+		8_000_000: {"mongo9": 1546, "psmdb80": 1510, "psmdb83": 1510},
+	}
+	f.passShare[8_000_000] = 0.68
+	f.window = 120 // half as many as in a real record, for speed
+	f.cpu = map[string]float64{"mongo9": 512, "psmdb80": 540, "psmdb83": 571}
+	in := f.input()
+	for i := range in.Cells {
+		express := "EXPRESS_UPDATE _id_"
+		if in.Cells[i].ID.Target == "psmdb83" {
+			express = "UPDATE > IDHACK _id_"
+		}
+		if in.Cells[i].ID.Iteration == 1 {
+			in.Cells[i].Explains = explains(
+				explain("find", "find flights {flight_id: {$in}}", 14, 5, 5, "LIMIT", "FETCH", "IXSCAN flight_id_1_equipment.plane_type_1"),
+				explain("find", "find flights {flight_id: {$in}}", 15, 5, 5, "LIMIT", "FETCH", "IXSCAN flight_id_1_equipment.plane_type_1"),
+				explain("updateMany", "updateMany flights {_id: {$in}}", 10, 10, 10, express),
+			)
+		}
+	}
+	failed := in.find(t, "psmdb83", 4_000_000, 1).Cell
+	failed.Errors = 212
+	failed.ErrorCodes = map[string]int64{"updateOne/WriteConflict": 12, "find/Timeout": 200}
+	failed.Warnings = []string{"a checkpoint took 41 s"}
+	return in
+}
+
+// standIn is a short run that the embedded engine answered.
+func standIn(t testing.TB) Input { return forged(t, "standIn", forgeStandIn) }
+
+func forgeStandIn(t testing.TB) Input {
+	var f *forge
+	var targets []record.Target
+	for _, v := range [][3]string{{"mongo9", "community", "9.0.4"}, {"psmdb80", "psmdb", "8.0.34-15"}, {"psmdb83", "psmdb", "8.3.13-4"}} {
+		x := f.target(v[0], v[1], "", v[2])
+		x.ActualVersion, x.Engine, x.GitVersion = "0.1.0-sandbox-embedded", record.EngineEmbedded, ""
+		for i := range x.Members {
+			x.Members[i].Version = x.ActualVersion
+			x.Members[i].FCV = "9.0"
+			x.Members[i].Settings = map[string]string{"storage.engine": "inMemory"}
+		}
+		targets = append(targets, x)
+	}
+	f = newForge(t, targets, []record.Size{{Documents: 1000, Label: "1k", Iterations: 2}, {Documents: 4000, Label: "4k", Iterations: 2}, {Documents: 8000, Label: "8k", Iterations: 2}}, 10*time.Second)
+	f.window = 1
+	f.run.Engine, f.run.Platform, f.run.Environment, f.run.ID = record.EngineEmbedded, "local", "quickstart", "20261106-093000-quickstart"
+	f.run.Settings.OpsPerWorker = 2000
+	f.run.Order = "interleaved"
+	f.run.Interval = 0
+	for size, base := range map[int64]float64{1000: 9100, 4000: 8700, 8000: 8350} {
+		f.throughput[size] = map[string]float64{"mongo9": base, "psmdb80": base * 1.01, "psmdb83": base * 0.99}
+	}
+	return f.input()
+}
+
+// troubled is a run in which much went wrong: one target died, one cell is
+// invalid, one was interrupted, one failed a lot, one got other commands,
+// one came from another sequence.
+func troubled(t testing.TB) Input { return forged(t, "troubled", forgeTroubled) }
+
+func forgeTroubled(t testing.TB) Input {
+	var f *forge
+	targets := []record.Target{
+		f.target("a-baseline", "community", "8.0", "8.0.34"), f.target("b-bigger-machines", "community", "9.0", "9.0.4"),
+		f.target("c-died", "psmdb", "psmdb-80", "8.0.34-15"), f.target("d-other-commands", "psmdb", "psmdb-83", "8.3.13-4"),
+	}
+	for i := range targets[1].Members {
+		targets[1].Members[i].Machine.CPUs = 8
+		targets[1].Members[i].Machine.MemoryMB = 31900
+	}
+	targets[1].Members[2].Machine.CPUModel = "AMD EPYC 7B12"
+	f = newForge(t, targets, []record.Size{{Documents: 100_000, Label: "100k", Iterations: 1}, {Documents: 1_000_000, Label: "1M", Iterations: 2}}, 2*time.Minute)
+	f.window = 12
+	f.run.Finished = nil
+	f.run.ID = "20261106-093000-troubled"
+	f.run.Warnings = []string{"the clock of the load host is not synchronised"}
+	for _, size := range f.run.Sizes {
+		f.throughput[size.Documents] = map[string]float64{"a-baseline": 5000, "b-bigger-machines": 9000, "c-died": 4800, "d-other-commands": 4900}
+	}
+	in := f.input()
+	in.Down["c-died"] = "no primary for 60s (last answer: connection refused)"
+	for i := 0; i < len(in.Cells); i++ {
+		c := &in.Cells[i]
+		switch {
+		case c.ID.Target == "c-died" && c.ID.Size == 1_000_000:
+			if c.ID.Iteration == 1 {
+				c.Status, c.Cell = record.Partial, nil
+				in.Failed[AttemptKey{c.ID.String(), 1}] = "no server could be selected"
+				continue
+			}
+			in.Cells = slices.Delete(in.Cells, i, i+1)
+			i--
+		case c.ID.Target == "b-bigger-machines" && c.ID.Size == 1_000_000 && c.ID.Iteration == 2:
+			c.Status, c.Cell.Valid = record.Invalid, false
+			c.Cell.InvalidReasons = []string{"an election happened (term 2 to 3)"}
+		case c.ID.Target == "a-baseline" && c.ID.Size == 1_000_000 && c.ID.Iteration == 2:
+			c.Status, c.Cell.Interrupted, c.Cell.DurationS = record.Partial, true, 31.4
+		case c.ID.Target == "d-other-commands" && c.ID.Size == 100_000:
+			inner := c.Checkpoints
+			c.Checkpoints = func() (record.Checkpoints, error) {
+				v, err := inner()
+				for i := 17; i < len(v.Workers[5]); i++ {
+					v.Workers[5][i] = digest("other", i)
+				}
+				return v, err
+			}
+			c.Cell.Fingerprint = digest("other")
+		case c.ID.Target == "d-other-commands":
+			c.Cell.SequenceID = digest("another sequence")
+			other := f.run.Settings
+			other.FindBatch = 20
+			c.Settings = &other
+		case c.ID.Target == "b-bigger-machines" && c.ID.Size == 100_000:
+			c.Cell.Errors, c.Cell.ErrorCodes = 40000, map[string]int64{"find/Timeout": 39990, "insertMany/DuplicateKey": 10}
+			c.Cell.Client = record.ClientUsage{CPUPercent: 93, ClientBound: true}
+		}
+	}
+	return in
+}

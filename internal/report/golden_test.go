@@ -1,0 +1,69 @@
+package report
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func scenarios(t testing.TB) []struct {
+	name  string
+	input Input
+} {
+	return []struct {
+		name  string
+		input Input
+	}{
+		{"published", published(t)}, {"embedded", standIn(t)}, {"troubled", troubled(t)},
+	}
+}
+
+func build(t testing.TB, in Input) *Comparison {
+	t.Helper()
+	c, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func render(t testing.TB, format string, c *Comparison) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Render(&b, format, c); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// The golden files are the report as it should be read; look at them after
+// -update.
+func TestGolden(t *testing.T) {
+	for _, s := range scenarios(t) {
+		c := build(t, s.input)
+		for _, format := range Formats() {
+			t.Run(s.name+"."+format, func(t *testing.T) {
+				got := render(t, format, c)
+				path := filepath.Join("testdata", s.name+"."+format)
+				if *update {
+					if err := os.WriteFile(path, got, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(string(want), string(got)); diff != "" {
+					t.Errorf("differs from %s (-update writes it):\n%s", path, diff)
+				}
+			})
+		}
+	}
+}

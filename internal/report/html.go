@@ -1,0 +1,62 @@
+package report
+
+import (
+	_ "embed" // for the page
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+)
+
+//go:embed page.html
+var pageHTML string
+
+// htmlPage is what the template shows.
+type htmlPage struct {
+	*page
+	// Series are the places plus one of the targets, for the rules that
+	// hide what the legend switches off.
+	Series []int
+	Footer string
+}
+
+// renderHTML writes one file that needs no other: styles, script and charts
+// are inside.
+func renderHTML(w io.Writer, c *Comparison) error {
+	// Parsing takes a millisecond; a package variable would be state.
+	t, err := template.New("page").Funcs(template.FuncMap{
+		"add":    func(a, b int) int { return a + b },
+		"lookOf": lookOf,
+		"mark":   checkMark,
+	}).Parse(pageHTML)
+	if err != nil {
+		return fmt.Errorf("parse the page: %w", err)
+	}
+	p := htmlPage{page: newPage(c)}
+	for i := range c.Targets {
+		p.Series = append(p.Series, i+1)
+	}
+	p.Footer = fmt.Sprintf("Run record %s, made and reported by sandbox %s. All latencies are service times; all intervals are 95 %%.", c.Run.ID, c.Run.Tool.Version)
+	var buffer strings.Builder
+	if err := t.Execute(&buffer, p); err != nil {
+		return err
+	}
+	// What escaping leaves alone: control characters.
+	for line := range strings.Lines(buffer.String()) {
+		if _, err := io.WriteString(w, printable(strings.TrimSuffix(line, "\n"))+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkMark is the word for a status.
+func checkMark(s Status) string {
+	switch s {
+	case Caution:
+		return "limit"
+	case Unfair:
+		return "unfair"
+	}
+	return "ok"
+}

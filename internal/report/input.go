@@ -1,0 +1,80 @@
+package report
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+)
+
+// Input is a run record in memory.
+type Input struct {
+	Run   record.Run
+	Cells []CellInput
+	// Down holds, by target, why its remaining cells were given up.
+	Down map[string]string
+	// Failed holds, by CellID.String and attempt, why an attempt ended.
+	Failed map[AttemptKey]string
+}
+
+// AttemptKey names an attempt at a cell.
+type AttemptKey struct {
+	Cell    string
+	Attempt int
+}
+
+// CellInput is one attempt at a cell. The sequences may be nil; each is
+// walked at most once, while Build runs.
+type CellInput struct {
+	ID      record.CellID
+	Attempt int
+	Status  record.Status
+	Cell    *record.Cell // nil when the attempt left no numbers
+	Problem string       // why it is damaged
+	// Settings are those the cell's commands came from, when they are not
+	// the run's.
+	Settings    *record.Settings
+	Checkpoints func() (record.Checkpoints, error)
+	Explains    func() ([]record.Explain, error)
+	Intervals   iter.Seq2[record.Interval, error]
+	Windows     iter.Seq2[record.Window, error]
+}
+
+// Load reads the run record in dir and compares what is in it.
+func Load(dir string) (*Comparison, error) {
+	reader, err := record.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	defer func() { _ = reader.Close() }()
+	input := Input{Run: reader.Run(), Down: map[string]string{}, Failed: map[AttemptKey]string{}}
+	for event, err := range reader.Journal() {
+		if err != nil {
+			return nil, fmt.Errorf("report on %s: %w", dir, err)
+		}
+		switch event.Event {
+		case record.TargetDown:
+			input.Down[event.Target] = event.Reason
+		case record.Resumed:
+			clear(input.Down) // they get another try
+		case record.CellFailed, record.Interrupted:
+			input.Failed[AttemptKey{event.Cell, event.Attempt}] = event.Reason
+		}
+	}
+	cells, err := reader.Cells()
+	if err != nil {
+		return nil, fmt.Errorf("report on %s: %w", dir, err)
+	}
+	for i := range cells {
+		c := &cells[i]
+		input.Cells = append(input.Cells, CellInput{
+			ID: c.ID, Attempt: c.Attempt, Status: c.Status, Cell: c.Cell, Problem: c.Problem,
+			Checkpoints: c.Checkpoints, Explains: c.Explains, Intervals: c.Intervals(), Windows: c.Windows(),
+		})
+	}
+	comparison, err := Build(input)
+	if err != nil {
+		return nil, fmt.Errorf("report on %s: %w", dir, err)
+	}
+	return comparison, nil
+}

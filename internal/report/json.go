@@ -1,0 +1,315 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"time"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+	"github.com/mongo-sandbox/sandbox/internal/stats"
+)
+
+// jsonSchemaVersion is the version of the JSON form. Fields may be added
+// under one version; none is removed or changes its meaning.
+const jsonSchemaVersion = 1
+
+type jsonReport struct {
+	SchemaVersion int              `json:"schema_version"`
+	Run           jsonRun          `json:"run"`
+	Baseline      string           `json:"baseline"`
+	Targets       []jsonTarget     `json:"targets"`
+	Cells         []jsonCell       `json:"cells"`
+	Missing       []jsonMissing    `json:"missing"`
+	Summaries     []jsonSummary    `json:"summaries"`
+	Comparisons   []jsonComparison `json:"comparisons"`
+	Fair          bool             `json:"fair"`
+	Fairness      jsonFairness     `json:"fairness"`
+	Plans         []jsonPlan       `json:"plans"`
+	Warnings      []string         `json:"warnings"`
+}
+
+type jsonRun struct {
+	ID          string              `json:"id"`
+	Started     time.Time           `json:"started"`
+	Finished    *time.Time          `json:"finished,omitempty"`
+	Environment string              `json:"environment"`
+	Platform    string              `json:"platform"`
+	Engine      string              `json:"engine"`
+	Seed        uint64              `json:"seed"`
+	Order       string              `json:"order,omitempty"`
+	Settings    record.Settings     `json:"settings"`
+	Sizes       []record.Size       `json:"sizes"`
+	Tool        record.Tool         `json:"tool"`
+	CommandLine []string            `json:"command_line"`
+	Files       []jsonFile          `json:"files"`
+	LoadHost    record.MachineFacts `json:"load_host"`
+}
+
+type jsonFile struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"`
+}
+
+type jsonTarget struct {
+	Name             string `json:"name"`
+	Distribution     string `json:"distribution,omitempty"`
+	RequestedVersion string `json:"requested_version"`
+	ActualVersion    string `json:"actual_version"`
+	GitVersion       string `json:"git_version,omitempty"`
+	Engine           string `json:"engine"`
+	Down             string `json:"down,omitempty"`
+}
+
+type jsonCell struct {
+	Target              string                   `json:"target"`
+	Size                int64                    `json:"size"`
+	Variant             string                   `json:"variant"`
+	Iteration           int                      `json:"iteration"`
+	Attempt             int                      `json:"attempt"`
+	State               CellState                `json:"state"`
+	Reason              string                   `json:"reason,omitempty"`
+	Valid               bool                     `json:"valid"`
+	Complete            bool                     `json:"complete"`
+	SequenceID          string                   `json:"sequence_id"`
+	Fingerprint         string                   `json:"fingerprint"`
+	FingerprintCommands int64                    `json:"fingerprint_commands"`
+	Commands            int64                    `json:"commands"`
+	Errors              int64                    `json:"errors"`
+	Retries             int64                    `json:"retries"`
+	DurationS           float64                  `json:"duration_s"`
+	ThroughputPerS      float64                  `json:"throughput_per_s"`
+	LatencyMS           record.Latency           `json:"latency_ms"`
+	ResponseMS          *record.Latency          `json:"response_ms,omitempty"`
+	Operations          map[string]jsonOperation `json:"operations"` // encoding/json sorts the names
+	ErrorCodes          map[string]int64         `json:"error_codes,omitempty"`
+	CPU                 *record.CPUPerCommand    `json:"cpu_us_per_command"`
+}
+
+type jsonOperation struct {
+	Count     int64          `json:"count"`
+	Errors    int64          `json:"errors"`
+	LatencyMS record.Latency `json:"latency_ms"`
+}
+
+type jsonMissing struct {
+	Target    string `json:"target"`
+	Size      int64  `json:"size"`
+	Variant   string `json:"variant"`
+	Iteration int    `json:"iteration"`
+	Reason    string `json:"reason"`
+}
+
+type jsonSummary struct {
+	Target         string                   `json:"target"`
+	Size           int64                    `json:"size"`
+	Variant        string                   `json:"variant"`
+	Iterations     int                      `json:"iterations"`
+	Refused        string                   `json:"refused,omitempty"`
+	Commands       int64                    `json:"commands"`
+	Errors         int64                    `json:"errors"`
+	DurationS      float64                  `json:"duration_s"`
+	ThroughputPerS float64                  `json:"throughput_per_s"`
+	LatencyMS      record.Latency           `json:"latency_ms"`
+	Operations     map[string]jsonOperation `json:"operations"`
+	CPU            *record.CPUPerCommand    `json:"cpu_us_per_command"`
+}
+
+// jsonComparison: ratio is target divided by baseline; low and high bound its
+// 95 % interval and are null without one. within_run: the interval is blind
+// to what differs from run to run. detectable is the smallest relative
+// difference that would have been told from none.
+type jsonComparison struct {
+	Target     string   `json:"target"`
+	Baseline   string   `json:"baseline"`
+	Size       int64    `json:"size"`
+	Variant    string   `json:"variant"`
+	Metric     string   `json:"metric"`
+	Operation  string   `json:"operation"`
+	Ratio      float64  `json:"ratio"`
+	Low        *float64 `json:"low"`
+	High       *float64 `json:"high"`
+	Verdict    string   `json:"verdict"`
+	Outcome    string   `json:"outcome"`
+	WithinRun  bool     `json:"within_run"`
+	Detectable *float64 `json:"detectable"`
+}
+
+type jsonFairness struct {
+	Checks    []jsonCheck    `json:"checks"`
+	Sequences []jsonSequence `json:"sequences"`
+	Parity    []jsonParity   `json:"parity"`
+}
+
+type jsonCheck struct {
+	Name   string `json:"name"`
+	Status Status `json:"status"`
+	Text   string `json:"text"`
+}
+
+type jsonSequence struct {
+	Size        int64  `json:"size"`
+	Variant     string `json:"variant"`
+	Iteration   int    `json:"iteration"`
+	Same        bool   `json:"same"`
+	Commands    int64  `json:"commands"`
+	Fingerprint string `json:"fingerprint,omitempty"`
+	Problem     string `json:"problem,omitempty"`
+}
+
+type jsonParity struct {
+	Fact   string     `json:"fact"`
+	Cause  Cause      `json:"cause"`
+	Values []jsonFact `json:"values"`
+}
+
+type jsonFact struct {
+	Target string `json:"target"`
+	Value  string `json:"value"`
+}
+
+type jsonPlan struct {
+	Size      int64            `json:"size"`
+	Variant   string           `json:"variant"`
+	Operation string           `json:"operation"`
+	Shape     string           `json:"shape"`
+	Same      bool             `json:"same"`
+	Targets   []jsonTargetPlan `json:"targets"`
+}
+
+type jsonTargetPlan struct {
+	Target                       string   `json:"target"`
+	Samples                      int      `json:"samples"`
+	Plans                        []string `json:"plans"`
+	KeysExaminedPerReturned      float64  `json:"keys_examined_per_returned"`
+	DocumentsExaminedPerReturned float64  `json:"documents_examined_per_returned"`
+}
+
+func renderJSON(w io.Writer, c *Comparison) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(newJSON(c))
+}
+
+func newJSON(c *Comparison) *jsonReport {
+	r := &c.Run
+	// Lists are never null, so that readers need not look.
+	out := &jsonReport{
+		SchemaVersion: jsonSchemaVersion,
+		Run: jsonRun{
+			ID: r.ID, Started: r.Started, Finished: r.Finished, Environment: r.Environment, Platform: r.Platform, Engine: r.Engine,
+			Seed: r.Settings.Seed, Order: r.Order, Settings: r.Settings, Sizes: append([]record.Size{}, r.Sizes...), Tool: r.Tool,
+			CommandLine: append([]string{}, r.CommandLine...), Files: []jsonFile{}, LoadHost: r.LoadHost,
+		},
+		Baseline: c.Baseline, Targets: []jsonTarget{}, Cells: []jsonCell{}, Missing: []jsonMissing{}, Summaries: []jsonSummary{},
+		Comparisons: []jsonComparison{}, Fair: c.Fairness.Fair, Plans: []jsonPlan{}, Warnings: c.AllWarnings(),
+		Fairness: jsonFairness{Checks: []jsonCheck{}, Sequences: []jsonSequence{}, Parity: []jsonParity{}},
+	}
+	for _, f := range r.Files {
+		out.Run.Files = append(out.Run.Files, jsonFile{f.Name, f.SHA256})
+	}
+	for i := range c.Targets {
+		t := &c.Targets[i]
+		out.Targets = append(out.Targets, jsonTarget{
+			Name: t.Name, Distribution: t.Distribution, RequestedVersion: t.RequestedVersion, ActualVersion: t.ActualVersion,
+			GitVersion: t.GitVersion, Engine: t.Engine, Down: t.Down,
+		})
+	}
+	for i := range c.Cells {
+		out.Cells = append(out.Cells, newJSONCell(&c.Cells[i]))
+	}
+	for _, m := range c.Missing {
+		out.Missing = append(out.Missing, jsonMissing{m.Target, m.Size, m.Variant, m.Iteration, m.Reason})
+	}
+	for g := range c.Groups {
+		group := &c.Groups[g]
+		for i := range group.Summaries {
+			s := &group.Summaries[i]
+			if s.Cells == 0 {
+				continue
+			}
+			operations := map[string]jsonOperation{}
+			for _, o := range s.Operations {
+				operations[o.Type] = jsonOperation{o.Count, o.Errors, o.LatencyMS}
+			}
+			out.Summaries = append(out.Summaries, jsonSummary{
+				Target: s.Target, Size: group.Size, Variant: group.Variant, Iterations: s.Cells, Refused: s.Refused, Commands: s.Commands,
+				Errors: s.Errors, DurationS: s.DurationS, ThroughputPerS: s.ThroughputPerS, LatencyMS: s.LatencyMS, Operations: operations, CPU: s.CPU,
+			})
+		}
+	}
+	for i := range c.Differences {
+		d := &c.Differences[i]
+		x := jsonComparison{
+			Target: d.Target, Baseline: d.Baseline, Size: c.Groups[d.Group].Size, Variant: c.Groups[d.Group].Variant,
+			Metric: d.Metric, Operation: d.Operation, Ratio: digits(d.Ratio.Value), Verdict: d.Verdict(),
+			Outcome: string(d.Ratio.Outcome(d.Direction)), WithinRun: d.Ratio.WithinRun,
+		}
+		if d.Ratio.HasInterval() {
+			low, high, detectable := digits(d.Ratio.Low), digits(d.Ratio.High), digits(d.Ratio.Detectable)
+			x.Low, x.High, x.Detectable = &low, &high, &detectable
+		}
+		if x.Outcome == string(stats.NoDifference) {
+			x.Outcome = "none"
+		} else if x.Outcome == string(stats.Unknown) {
+			x.Outcome = "unknown"
+		}
+		out.Comparisons = append(out.Comparisons, x)
+	}
+	for _, check := range c.Fairness.Checks {
+		out.Fairness.Checks = append(out.Fairness.Checks, jsonCheck(check))
+	}
+	for _, s := range c.Fairness.Sequences {
+		g := &c.Groups[s.Group]
+		out.Fairness.Sequences = append(out.Fairness.Sequences, jsonSequence{g.Size, g.Variant, s.Iteration, s.Same, s.Commands, s.Fingerprint, s.Problem})
+	}
+	for _, p := range c.Fairness.Parity {
+		x := jsonParity{Fact: p.Fact, Cause: p.Cause, Values: []jsonFact{}}
+		for i, v := range p.Values {
+			x.Values = append(x.Values, jsonFact{c.Targets[i].Name, v})
+		}
+		out.Fairness.Parity = append(out.Fairness.Parity, x)
+	}
+	for i := range c.Plans {
+		p := &c.Plans[i]
+		x := jsonPlan{Size: c.Groups[p.Group].Size, Variant: c.Groups[p.Group].Variant, Operation: p.Operation, Shape: p.Shape, Same: p.Same, Targets: []jsonTargetPlan{}}
+		for t, plan := range p.Targets {
+			if plan.Samples > 0 {
+				x.Targets = append(x.Targets, jsonTargetPlan{c.Targets[t].Name, plan.Samples, plan.Variants, digits(plan.KeysPerReturned), digits(plan.DocumentsPerReturned)})
+			}
+		}
+		out.Plans = append(out.Plans, x)
+	}
+	return out
+}
+
+func newJSONCell(c *Cell) jsonCell {
+	x := jsonCell{
+		Target: c.Target, Size: c.Size, Variant: c.Variant, Iteration: c.Iteration, Attempt: c.Attempt, State: c.State, Reason: c.Reason,
+		Operations: map[string]jsonOperation{},
+	}
+	n := c.Result
+	if n == nil {
+		return x
+	}
+	x.Valid, x.Complete = n.Valid, n.Complete
+	x.SequenceID, x.Fingerprint, x.FingerprintCommands = n.SequenceID, n.Fingerprint, n.FingerprintCommands
+	x.Commands, x.Errors, x.Retries = n.Commands, n.Errors, n.Retries
+	x.DurationS, x.ThroughputPerS = n.DurationS, n.ThroughputPerS
+	x.LatencyMS, x.ResponseMS, x.ErrorCodes, x.CPU = n.LatencyMS, n.ResponseMS, n.ErrorCodes, n.CPUUSPerCommand
+	for name, o := range n.Operations {
+		x.Operations[name] = jsonOperation{o.Count, o.Errors, o.LatencyMS}
+	}
+	return x
+}
+
+// digits keeps six significant digits: more would be noise of the last bit,
+// and differ between processors.
+func digits(v float64) float64 {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	scale := math.Pow(10, 5-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}

@@ -1,0 +1,79 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+)
+
+// plans puts the plans of every query shape side by side.
+func (b *builder) plans() error {
+	for g := range b.c.Groups {
+		type key struct{ operation, shape string }
+		seen := make([]map[key][]record.Explain, len(b.c.Targets))
+		var shapes []key
+		for t := range b.c.Targets {
+			if !b.c.Groups[g].Summaries[t].Shown() {
+				continue
+			}
+			seen[t] = map[key][]record.Explain{}
+			for _, in := range b.counted[g][t] {
+				if in.Explains == nil {
+					continue
+				}
+				explains, err := in.Explains()
+				if err != nil {
+					return fmt.Errorf("%s: %w", in.ID, err)
+				}
+				for _, e := range explains {
+					k := key{e.Operation, e.Shape}
+					if !slices.Contains(shapes, k) {
+						shapes = append(shapes, k)
+					}
+					seen[t][k] = append(seen[t][k], e)
+				}
+			}
+		}
+		slices.SortFunc(shapes, func(x, y key) int {
+			return cmp.Or(compareOperations(x.operation, y.operation), strings.Compare(x.shape, y.shape))
+		})
+		for _, k := range shapes {
+			p := Plan{Group: g, Operation: k.operation, Shape: k.shape, Same: true, Targets: make([]TargetPlan, len(b.c.Targets))}
+			var first []string
+			for t := range b.c.Targets {
+				p.Targets[t] = targetPlan(seen[t][k])
+				if v := slices.Sorted(slices.Values(p.Targets[t].Variants)); len(v) > 0 {
+					if first != nil && !slices.Equal(first, v) {
+						p.Same = false
+					}
+					first = v
+				}
+			}
+			b.c.Plans = append(b.c.Plans, p)
+		}
+	}
+	return nil
+}
+
+func targetPlan(explains []record.Explain) TargetPlan {
+	p := TargetPlan{Samples: len(explains)}
+	counts := map[string]int{}
+	var keys, documents, returned int64
+	for _, e := range explains {
+		counts[strings.Join(e.Stages, " > ")]++
+		keys += e.Keys
+		documents += e.Documents
+		returned += e.Returned
+	}
+	p.Variants = sortedKeys(counts, func(x, y string) int {
+		return cmp.Or(cmp.Compare(counts[y], counts[x]), strings.Compare(x, y))
+	})
+	if returned > 0 {
+		p.KeysPerReturned = float64(keys) / float64(returned)
+		p.DocumentsPerReturned = float64(documents) / float64(returned)
+	}
+	return p
+}

@@ -1,0 +1,524 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+)
+
+var ansi = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+func TestTextFitsAndColourIsOnlyAsked(t *testing.T) {
+	for _, s := range scenarios(t) {
+		c := build(t, s.input)
+		plain := string(render(t, FormatText, c))
+		for _, width := range []int{100, 80} {
+			var b bytes.Buffer
+			if err := RenderText(&b, c, TextOptions{Width: width}); err != nil {
+				t.Fatal(err)
+			}
+			for i, line := range strings.Split(b.String(), "\n") {
+				// Tables of numbers need 100 columns; commands and digests
+				// are to be copied whole.
+				if n := utf8.RuneCountInString(line); n > 100 {
+					t.Errorf("%s at %d: line %d has %d columns: %s", s.name, width, i+1, n, line)
+				}
+				if strings.TrimRight(line, " ") != line {
+					t.Errorf("%s: line %d ends in spaces", s.name, i+1)
+				}
+			}
+		}
+		if strings.Contains(plain, "\x1b") {
+			t.Errorf("%s: escape codes without being asked", s.name)
+		}
+		var b bytes.Buffer
+		if err := RenderText(&b, c, TextOptions{Color: true}); err != nil {
+			t.Fatal(err)
+		}
+		trimmed := regexp.MustCompile(`(?m) +$`).ReplaceAllString(ansi.ReplaceAllString(b.String(), ""), "")
+		if !strings.Contains(b.String(), "\x1b[") || trimmed != plain {
+			t.Errorf("%s: colour changes more than colour", s.name)
+		}
+	}
+}
+
+func TestSameRecordSameBytes(t *testing.T) {
+	in := troubled(t)
+	want := map[string][]byte{}
+	for range 5 {
+		c := build(t, in)
+		for _, format := range Formats() {
+			got := render(t, format, c)
+			if want[format] == nil {
+				want[format] = got
+			}
+			if !bytes.Equal(got, want[format]) {
+				t.Fatalf("%s differs between two reports of one record", format)
+			}
+		}
+	}
+}
+
+func TestBannerInEveryFormat(t *testing.T) {
+	c := build(t, standIn(t))
+	for _, format := range Formats() {
+		got := strings.ReplaceAll(string(render(t, format, c)), `\-`, "-")
+		if !strings.Contains(got, "EMBEDDED ENGINE: THESE NUMBERS SAY NOTHING ABOUT MONGODB") {
+			t.Errorf("%s: no banner", format)
+		}
+		if format != FormatCSV && !strings.Contains(got, "requested 9.0.4, actual 0.1.0-sandbox-embedded") {
+			t.Errorf("%s: versions are not apart", format)
+		}
+	}
+	c = build(t, troubled(t))
+	for _, format := range Formats() {
+		if strings.Contains(string(render(t, format, c)), "EMBEDDED ENGINE") {
+			t.Errorf("%s: banner on MongoDB's own numbers", format)
+		}
+	}
+}
+
+func TestMixedEnginesAreUnfair(t *testing.T) {
+	in := standIn(t)
+	in.Run.Targets = slices.Clone(in.Run.Targets)
+	in.Run.Targets[0].Engine = record.EngineMongod
+	c := build(t, in)
+	if c.Fairness.Fair || len(c.Banner()) != 4 {
+		t.Errorf("fair %v, banner %q", c.Fairness.Fair, c.Banner())
+	}
+}
+
+func (c *Comparison) check(name string) Check {
+	for _, check := range c.Fairness.Checks {
+		if check.Name == name {
+			return check
+		}
+	}
+	return Check{}
+}
+
+func TestDifferentCommandsAreNeverPutSideBySide(t *testing.T) {
+	c := build(t, troubled(t))
+	for _, d := range c.Differences {
+		if d.Target == "d-other-commands" || d.Target == "c-died" && c.Groups[d.Group].Size == 1_000_000 {
+			t.Errorf("compared: %+v", d)
+		}
+	}
+	for _, l := range c.Timelines {
+		if l.Target == "d-other-commands" {
+			t.Error("drawn beside the others")
+		}
+	}
+	check := c.check("Commands")
+	if check.Status != Unfair || !strings.Contains(check.Text, "find-batch: 10 and 20") || !strings.Contains(check.Text, "worker 5, commands 17,001 to 18,000") {
+		t.Errorf("%+v", check)
+	}
+}
+
+func TestFingerprintPrefix(t *testing.T) {
+	c := build(t, published(t))
+	var last Sequence
+	for _, s := range c.Fairness.Sequences {
+		if !s.Same {
+			t.Errorf("%+v", s)
+		}
+		last = s
+	}
+	// No target finished the pass at 8M: the shortest chain of each worker
+	// counts, and no fingerprint covers just that.
+	if last.Commands <= 0 || last.Commands >= 4_000_000 || last.Fingerprint != "" {
+		t.Errorf("%+v", last)
+	}
+	if first := c.Fairness.Sequences[0]; first.Commands != 4_000_000 || first.Fingerprint == "" {
+		t.Errorf("%+v", first)
+	}
+}
+
+func TestTooShortToProve(t *testing.T) {
+	in := standIn(t)
+	for i := range in.Cells {
+		in.Cells[i].Checkpoints = func() (record.Checkpoints, error) { return record.Checkpoints{}, nil }
+		in.Cells[i].Cell.FingerprintCommands = 0
+		in.Cells[i].Cell.Fingerprint = ""
+	}
+	c := build(t, in)
+	if check := c.check("Commands"); check.Status != Caution || !strings.Contains(check.Text, "too few commands") {
+		t.Errorf("%+v", check)
+	}
+}
+
+func TestParityCauses(t *testing.T) {
+	causes := func(c *Comparison) map[string]Cause {
+		out := map[string]Cause{}
+		for _, p := range c.Fairness.Parity {
+			out[p.Fact] = p.Cause
+		}
+		return out
+	}
+	in := standIn(t)
+	in.Run.Targets = slices.Clone(in.Run.Targets)
+	for i := range in.Run.Targets {
+		members := slices.Clone(in.Run.Targets[i].Members)
+		for k := range members {
+			members[k].Settings = map[string]string{
+				"setParameter.default":             fmt.Sprint(i),     // nobody set it
+				"setParameter.given":               fmt.Sprint(i / 2), // one target set it
+				"wiredTiger.cache_bytes":           fmt.Sprint(1 + i%2),
+				"buildInfo.allocator":              fmt.Sprint("a", i),
+				"setParameter.same":                "1",
+				fmt.Sprint("setParameter.only", i): "1",
+			}
+			if i == 2 {
+				members[k].Settings["cmdLine.setParameter.given"] = "1"
+			}
+			members[k].Machine.MemoryMB += int64(k) // not a difference
+		}
+		// An arbiter's facts do not matter.
+		members = append(members, record.MemberFacts{Role: "ARBITER", Version: "0", Machine: record.MachineFacts{CPUs: 1}})
+		in.Run.Targets[i].Members = members
+	}
+	got := causes(build(t, in))
+	for fact, want := range map[string]Cause{
+		"setParameter.default": CauseVersion, "setParameter.given": CauseEnvironment, "wiredTiger.cache_bytes": CauseEnvironment,
+		"buildInfo.allocator": CauseVersion, "setParameter.only1": CauseVersion, "distribution": CauseVersion,
+	} {
+		if got[fact] != want {
+			t.Errorf("%s is %q, want %q", fact, got[fact], want)
+		}
+	}
+	for _, fact := range []string{"setParameter.same", "memory", "CPUs", "version"} {
+		if got[fact] != "" {
+			t.Errorf("%s is listed as a difference", fact)
+		}
+	}
+}
+
+// The throughput and latencies of a published comparison (Percona, "MongoDB
+// 9.0 vs. 8.0 vs. 8.3: A Quick First Look at Performance", 2026): its
+// differences come out as published. Windows that match do not exist, so
+// there are no intervals.
+func TestPublishedPercentages(t *testing.T) {
+	in := published(t)
+	throughput := map[int64][3]float64{1_000_000: {3667, 3581, 3342}, 4_000_000: {2759, 2585, 2530}, 8_000_000: {1546, 1510, 1510}}
+	mean := map[int64][3]float64{1_000_000: {3.11, 3.23, 3.57}, 4_000_000: {4.66, 5.10, 5.24}, 8_000_000: {9.41, 9.68, 9.68}}
+	for i := range in.Cells {
+		c := &in.Cells[i]
+		c.Windows, c.Intervals = nil, nil
+		target := slices.IndexFunc(in.Run.Targets, func(x record.Target) bool { return x.Name == c.ID.Target })
+		c.Cell.ThroughputPerS = throughput[c.ID.Size][target]
+		c.Cell.LatencyMS = record.Latency{Mean: mean[c.ID.Size][target]}
+		c.Cell.Operations = nil
+	}
+	c := build(t, in)
+	for _, test := range []struct {
+		group          int
+		target, metric string
+		want           string
+	}{
+		{0, "psmdb80", MetricThroughput, "-2.3 %"}, {0, "psmdb83", MetricThroughput, "-8.9 %"},
+		{1, "psmdb80", MetricThroughput, "-6.3 %"}, {1, "psmdb83", MetricThroughput, "-8.3 %"},
+		{2, "psmdb80", MetricThroughput, "-2.3 %"}, {2, "psmdb83", MetricThroughput, "-2.3 %"},
+		{1, "psmdb80", MetricMean, "+9.4 %"}, {0, "psmdb83", MetricMean, "+14.8 %"},
+	} {
+		d := c.difference(test.group, test.target, test.metric, AllOperations)
+		if d == nil || change(d.Ratio.Value) != test.want || d.Ratio.HasInterval() && test.group > 0 {
+			t.Errorf("%+v: %+v", test, d)
+		}
+	}
+	if c.difference(1, "psmdb80", MetricP99, AllOperations) != nil {
+		t.Error("a percentile that nobody measured is compared")
+	}
+	text := string(render(t, FormatText, c))
+	for _, want := range []string{"3,667", "-2.3 %", "too little data"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q", want)
+		}
+	}
+}
+
+func TestJSONContract(t *testing.T) {
+	var doc map[string]any
+	if err := json.Unmarshal(render(t, FormatJSON, build(t, published(t))), &doc); err != nil {
+		t.Fatal(err)
+	}
+	need := func(where string, v any, keys ...string) map[string]any {
+		t.Helper()
+		m, ok := v.(map[string]any)
+		if !ok {
+			t.Fatalf("%s is a %T", where, v)
+		}
+		for _, k := range keys {
+			if _, ok := m[k]; !ok {
+				t.Errorf("%s has no %q", where, k)
+			}
+		}
+		return m
+	}
+	first := func(v any) any { return v.([]any)[0] }
+	need("the document", doc, "schema_version", "run", "baseline", "targets", "cells", "comparisons", "fair", "warnings")
+	need("run", doc["run"], "id", "started", "platform", "engine", "seed", "settings")
+	need("targets[]", first(doc["targets"]), "name", "requested_version", "actual_version")
+	cell := need("cells[]", first(doc["cells"]), "target", "size", "variant", "iteration", "valid", "complete", "fingerprint",
+		"commands", "errors", "duration_s", "throughput_per_s", "latency_ms", "operations", "cpu_us_per_command")
+	need("latency_ms", cell["latency_ms"], "mean", "p50", "p95", "p99", "p99_9", "max")
+	operations := need("operations", cell["operations"], "find", "insertMany")
+	need("operations.find", operations["find"], "count", "errors", "latency_ms")
+	need("cpu_us_per_command", cell["cpu_us_per_command"], "primary", "secondary")
+	comparison := need("comparisons[]", first(doc["comparisons"]), "target", "baseline", "size", "metric", "operation", "ratio", "low", "high", "verdict")
+	if comparison["verdict"] != "slower" || comparison["metric"] != "throughput" || comparison["operation"] != "all" {
+		t.Errorf("%v", comparison)
+	}
+	if doc["fair"] != true || len(doc["warnings"].([]any)) < 4 {
+		t.Errorf("fair %v, warnings %v", doc["fair"], doc["warnings"])
+	}
+}
+
+func TestCSV(t *testing.T) {
+	c := build(t, troubled(t))
+	rows, err := csv.NewReader(bytes.NewReader(render(t, FormatCSV, c))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	column := func(row []string, name string) string { return row[slices.Index(rows[0], name)] }
+	cells := map[string]int{}
+	for _, row := range rows[1:] {
+		key := column(row, "target") + column(row, "size") + column(row, "iteration")
+		cells[key]++
+		if column(row, "counted") == "true" && column(row, "state") != string(StateCounted) {
+			t.Errorf("%v", row)
+		}
+	}
+	if cells["a-baseline1000001"] != 1+len(mixShares) || cells["c-died10000001"] != 1 {
+		t.Errorf("rows per cell: %v", cells)
+	}
+}
+
+// A record is untrusted input: nothing in it may become markup, a script, a
+// terminal's escape sequence or a formula.
+func TestHostileNames(t *testing.T) {
+	in := standIn(t)
+	evil := "=x<script>alert(1)</script>\x1b[31m\"'`|*\u202e"
+	in.Run.Targets = slices.Clone(in.Run.Targets)
+	old := in.Run.Targets[1].Name
+	in.Run.Targets[1].Name, in.Run.Environment, in.Run.Sizes = evil, evil, []record.Size{{Documents: 1000, Label: evil, Iterations: 1 << 60}}
+	in.Run.CommandLine = []string{"sandbox", evil}
+	in.Run.Warnings = []string{evil}
+	for i := range in.Cells {
+		if in.Cells[i].ID.Target == old {
+			in.Cells[i].ID.Target = evil
+			in.Cells[i].Cell.Target = evil
+			in.Cells[i].Cell.Errors, in.Cells[i].Cell.ErrorCodes = 1, map[string]int64{evil: 1}
+			in.Cells[i].Explains = explains(explain("find", evil, 1, 1, 0, evil))
+		}
+	}
+	c := build(t, in)
+	for _, format := range Formats() {
+		got := string(render(t, format, c))
+		if strings.ContainsRune(got, '\x1b') {
+			t.Errorf("%s: an escape character came through", format)
+		}
+		switch format {
+		case FormatHTML, FormatMarkdown:
+			// What stands in a block of code is no markup.
+			got = regexp.MustCompile("(?s)```.*?```").ReplaceAllString(got, "")
+			if strings.Contains(got, "<script>alert") {
+				t.Errorf("%s: markup came through", format)
+			}
+		case FormatCSV:
+			if regexp.MustCompile(`(?m)(^|,)"?=x`).MatchString(got) {
+				t.Errorf("%s: a formula came through", format)
+			}
+		}
+	}
+}
+
+func TestExtremeNumbers(t *testing.T) {
+	for _, v := range []float64{-1, 0, 1e-300, 1e17, 1e300} {
+		in := standIn(t)
+		for i := range in.Cells {
+			c := in.Cells[i].Cell
+			c.ThroughputPerS, c.DurationS, c.LatencyMS = v, v, record.Latency{Mean: v, P50: v, P95: v, P99: v}
+			c.CPUUSPerCommand = &record.CPUPerCommand{Primary: v, Secondary: v}
+			in.Cells[i].Windows = values([]record.Window{{StartS: -v, EndS: v}, {StartS: v, EndS: v}})
+			in.Cells[i].Intervals = values([]record.Interval{{StartS: -v, EndS: v}, {StartS: v, EndS: v * 2}})
+		}
+		c := build(t, in)
+		for _, format := range Formats() {
+			render(t, format, c)
+		}
+	}
+}
+
+func TestOneTargetAndEmptyRun(t *testing.T) {
+	in := standIn(t)
+	in.Run.Targets = in.Run.Targets[:1]
+	in.Cells = slices.DeleteFunc(in.Cells, func(c CellInput) bool { return c.ID.Target != in.Run.Targets[0].Name })
+	c := build(t, in)
+	if text := string(render(t, FormatText, c)); !strings.Contains(text, "one target: nothing to compare it with") {
+		t.Errorf("%s", text)
+	}
+	in.Cells = nil
+	in.Run.Finished = nil
+	c = build(t, in)
+	for _, format := range Formats() {
+		render(t, format, c)
+	}
+	if c.Fairness.Fair || !strings.Contains(c.check("Cells").Text, "none of 6 cells counts") {
+		t.Errorf("%+v", c.Fairness.Checks)
+	}
+	if _, err := Build(Input{}); err == nil {
+		t.Error("a record without targets was compared")
+	}
+}
+
+func TestHTMLNeedsNothingElse(t *testing.T) {
+	for _, s := range scenarios(t) {
+		page := string(render(t, FormatHTML, build(t, s.input)))
+		if len(page) > 3<<20 {
+			t.Errorf("%s: %d bytes", s.name, len(page))
+		}
+		for _, m := range regexp.MustCompile(`(?i)(?:src|href|action|data)="([^"]*)"|url\(([^)]*)\)|@import|https?://[^ <"]*`).FindAllStringSubmatch(page, -1) {
+			if target := m[1] + m[2]; !strings.HasPrefix(target, "#") && target != "data:," {
+				t.Errorf("%s: refers to %q", s.name, m[0])
+			}
+		}
+		if !strings.Contains(page, "default-src 'none'") || strings.Contains(page, "ZgotmplZ") {
+			t.Errorf("%s: no policy, or a value that the template refused", s.name)
+		}
+		ids := map[string]bool{}
+		for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			if ids[m[1]] {
+				t.Errorf("%s: id %q twice", s.name, m[1])
+			}
+			ids[m[1]] = true
+		}
+		if strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
+			t.Errorf("%s: a coordinate is no number", s.name)
+		}
+	}
+}
+
+func TestUnknownFormat(t *testing.T) {
+	err := Render(&bytes.Buffer{}, "pdf", build(t, troubled(t)))
+	if err == nil || !strings.Contains(err.Error(), "text, md, html, json, csv") {
+		t.Errorf("%v", err)
+	}
+}
+
+// write puts an input on disk as a run would.
+func write(t testing.TB, in Input) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), in.Run.ID)
+	w, err := record.Create(dir, in.Run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range in.Cells {
+		at := in.Run.Started
+		cw, err := w.Begin(c.ID, at)
+		must(err)
+		for v := range c.Intervals {
+			must(cw.Interval(v))
+		}
+		for v := range c.Windows {
+			must(cw.Window(v))
+		}
+		chains, err := c.Checkpoints()
+		must(err)
+		must(cw.Checkpoints(chains))
+		if c.Explains != nil {
+			list, err := c.Explains()
+			must(err)
+			must(cw.Explains(list))
+		}
+		switch {
+		case c.Status != record.Partial:
+			must(cw.Finish(*c.Cell, at))
+		case c.Cell != nil:
+			must(cw.Abandon(c.Cell, record.Interrupted, "", at))
+		default:
+			must(cw.Abandon(nil, record.CellFailed, in.Failed[AttemptKey{c.ID.String(), c.Attempt}], at))
+		}
+	}
+	for _, t := range in.Run.Targets {
+		if reason := in.Down[t.Name]; reason != "" {
+			must(w.Log(record.Event{At: in.Run.Started, Event: record.TargetDown, Target: t.Name, Reason: reason}))
+		}
+	}
+	must(w.Close())
+	return dir
+}
+
+func TestLoadReadsWhatARunWrote(t *testing.T) {
+	in := troubled(t)
+	for i := range in.Cells {
+		in.Cells[i].Settings = nil // a record has one set of settings
+	}
+	want := string(render(t, FormatText, build(t, in)))
+	c, err := Load(write(t, in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(render(t, FormatText, c)); got != want {
+		t.Errorf("from disk:\n%s\nfrom memory:\n%s", got, want)
+	}
+	if _, err := Load(t.TempDir()); err == nil {
+		t.Error("a folder without a record was compared")
+	}
+}
+
+// BenchmarkReport27Cells reads a record of 3 targets, 3 sizes, 3 iterations
+// of 30 minutes each from disk, compares it and writes the page. Sys is all
+// the memory the process took from the system, the forging of the record
+// included.
+func BenchmarkReport27Cells(b *testing.B) {
+	in := func() Input {
+		var f *forge
+		var targets []record.Target
+		for _, name := range []string{"mongo9", "psmdb80", "psmdb83"} {
+			targets = append(targets, f.target(name, "psmdb", "psmdb-80", "8.0.34-15"))
+		}
+		f = newForge(b, targets, []record.Size{
+			{Documents: 1_000_000, Label: "1M", Iterations: 3}, {Documents: 4_000_000, Label: "4M", Iterations: 3}, {Documents: 8_000_000, Label: "8M", Iterations: 3},
+		}, 30*time.Minute)
+		for size, v := range map[int64]float64{1_000_000: 3600, 4_000_000: 2700, 8_000_000: 1500} {
+			f.throughput[size] = map[string]float64{"mongo9": v, "psmdb80": v * 0.97, "psmdb83": v * 0.93}
+		}
+		return f.input()
+	}
+	dir := os.Getenv("REPORT_BENCH_RECORD") // a record written before, to measure reading alone
+	if dir == "" {
+		dir = write(b, in())
+	}
+	runtime.GC()
+	var size int
+	for b.Loop() {
+		c, err := Load(dir)
+		if err != nil {
+			b.Fatal(err)
+		}
+		size = len(render(b, FormatHTML, c))
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.ReportMetric(float64(m.Sys)/(1<<20), "MiB-sys")
+	b.ReportMetric(float64(size)/(1<<20), "MiB-page")
+}
