@@ -127,7 +127,7 @@ func (w *Workload) appendFlight(dst []byte, id objectID, j int64, random stream)
 	dst = appendInt64(dst, "\x12flight_id\x00", w.flightID(j))
 	dst = appendText(dst, "\x02airline\x00", line.name)
 
-	first, last := pick(&random, firstNames), pick(&random, lastNames)
+	first, last := pick(&random, firstNames[:]), pick(&random, lastNames[:])
 	dst = appendText(dst, "\x02agent_first_name\x00", first)
 	dst = appendText(dst, "\x02agent_last_name\x00", last)
 	text, dst := openText(dst, "\x02agent_email\x00")
@@ -170,33 +170,49 @@ func (w *Workload) appendFlight(dst []byte, id objectID, j int64, random stream)
 	list, dst = openDocument(dst)
 	var taken [maxSeats/64 + 1]uint64 // a bit for every seat
 	for i := range passengers {
-		dst = appendIndex(dst, typeDocument, i)
-		var passenger int
-		passenger, dst = openDocument(dst)
-		dst = appendInt32(dst, "\x10passenger_id\x00", int32(100_000_000+random.below(1_900_000_000)))
-		text, dst = openText(dst, "\x02name\x00")
-		dst = append(dst, pick(&random, firstNames)...)
-		dst = append(dst, ' ')
-		dst = append(dst, pick(&random, lastNames)...)
-		dst = closeText(dst, text)
-		text, dst = openText(dst, "\x02ticket_number\x00")
-		dst = append(dst, line.ticket...)
-		dst = append(dst, '-')
-		dst = appendDigits10(dst, random.below(10_000_000_000))
-		dst = closeText(dst, text)
 		seat := random.below(plane.seats)
 		for taken[seat/64]>>(seat%64)&1 != 0 {
 			seat = random.below(plane.seats)
 		}
 		taken[seat/64] |= 1 << (seat % 64)
-		text, dst = openText(dst, "\x02seat_number\x00")
-		dst = strconv.AppendInt(dst, 1+seat/plane.perRow, 10)
-		dst = append(dst, seatLetters[seat%plane.perRow])
-		dst = closeText(dst, text)
-		dst = closeDocument(dst, passenger)
+		dst = appendIndex(dst, typeDocument, i)
+		dst = appendPassenger(dst, &random, line.ticket, 1+seat/plane.perRow, seatLetters[seat%plane.perRow])
 	}
 	dst = closeDocument(dst, list)
 	return closeDocument(dst, doc)
+}
+
+// appendPassenger appends {passenger_id, name, ticket_number, seat_number}.
+// Passengers are most of a document, so this copies constant stretches of
+// BSON whole and fills the gaps.
+func appendPassenger(dst []byte, random *stream, ticket string, row int64, letter byte) []byte {
+	const (
+		head = "\x00\x00\x00\x00" +
+			"\x10passenger_id\x00" + "\x00\x00\x00\x00" +
+			"\x02name\x00" + "\x00\x00\x00\x00"
+		idAt, nameAt = 18, 28 // places of the number, and of the name's length
+	)
+	start := len(dst)
+	dst = append(dst, head...)
+	// One random number has the bits for three choices.
+	random64 := random.next()
+	id := 100_000_000 + random64>>32*1_900_000_000>>32
+	binary.LittleEndian.PutUint32(dst[start+idAt:], uint32(id))
+	dst = append(dst, firstNames[random64%uint64(len(firstNames))]...)
+	dst = append(dst, ' ')
+	dst = append(dst, lastNames[random64/uint64(len(firstNames))%uint64(len(lastNames))]...)
+	binary.LittleEndian.PutUint32(dst[start+nameAt:], uint32(len(dst)-start-len(head)+1))
+	// A ticket number has 14 characters, a seat number two or three.
+	dst = append(dst, "\x00\x02ticket_number\x00\x0f\x00\x00\x00"...)
+	dst = append(dst, ticket...)
+	dst = strconv.AppendInt(dst, 1_000_000_000+random.below(9_000_000_000), 10)
+	dst = append(dst, "\x00\x02seat_number\x00\x04\x00\x00\x00"...)
+	if row < 10 {
+		dst[len(dst)-4] = 3
+	}
+	dst = strconv.AppendInt(dst, row, 10)
+	dst = append(dst, letter, 0)
+	return closeDocument(dst, start)
 }
 
 // appendGate appends the element gate, such as C17.
@@ -273,14 +289,4 @@ func appendLower(dst []byte, name string) []byte {
 		dst = append(dst, name[i]|0x20)
 	}
 	return dst
-}
-
-// appendDigits10 appends n as exactly ten digits.
-func appendDigits10(dst []byte, n int64) []byte {
-	var digits [10]byte
-	for i := len(digits) - 1; i >= 0; i-- {
-		digits[i] = byte('0' + n%10)
-		n /= 10
-	}
-	return append(dst, digits[:]...)
 }

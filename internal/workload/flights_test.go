@@ -213,10 +213,10 @@ func TestWordLists(t *testing.T) {
 	unique("airports", airports[:])
 	unique("amenities", amenities[:])
 	unique("statuses", statuses)
-	unique("first names", firstNames)
-	unique("last names", lastNames)
+	unique("first names", firstNames[:])
+	unique("last names", lastNames[:])
 	letters := regexp.MustCompile(`^[A-Z][a-z]+$`)
-	for _, name := range slices.Concat(firstNames, lastNames) {
+	for _, name := range slices.Concat(firstNames[:], lastNames[:]) {
 		if !letters.MatchString(name) {
 			t.Errorf("name %q has more than ASCII letters", name)
 		}
@@ -227,12 +227,12 @@ func TestWordLists(t *testing.T) {
 		}
 	}
 	for _, a := range airlines {
-		if len(a.code) != 2 || len(a.ticket) != 3 {
+		if len(a.code) != 2 || len(a.ticket) != 4 || a.ticket[3] != '-' {
 			t.Errorf("airline %+v", a)
 		}
 	}
 	for _, p := range planes {
-		if p.seats > maxSeats || p.perRow > int64(len(seatLetters)) || p.seats < 2*maxPassengers {
+		if p.seats > maxSeats || p.perRow > int64(len(seatLetters)) || p.seats > 99*p.perRow || p.seats < 2*maxPassengers {
 			t.Errorf("plane %+v", p)
 		}
 	}

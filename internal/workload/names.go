@@ -3,43 +3,43 @@ package workload
 // Word lists. Their order and content are part of the workload's definition:
 // changing them changes every document, the golden hashes and formatVersion.
 
-// airlines: name, IATA code, and the three-digit code that starts its
-// ticket numbers.
+// airlines: name, IATA code, and the three-digit code that its ticket
+// numbers begin with.
 var airlines = [...]struct{ name, code, ticket string }{
-	{"Aegean Airlines", "A3", "390"},
-	{"Aer Lingus", "EI", "053"},
-	{"Aeromexico", "AM", "139"},
-	{"Air Canada", "AC", "014"},
-	{"Air France", "AF", "057"},
-	{"Air New Zealand", "NZ", "086"},
-	{"Alaska Airlines", "AS", "027"},
-	{"All Nippon Airways", "NH", "205"},
-	{"American Airlines", "AA", "001"},
-	{"Austrian Airlines", "OS", "257"},
-	{"Avianca", "AV", "134"},
-	{"British Airways", "BA", "125"},
-	{"Cathay Pacific", "CX", "160"},
-	{"Copa Airlines", "CM", "230"},
-	{"Delta Air Lines", "DL", "006"},
-	{"Emirates", "EK", "176"},
-	{"Ethiopian Airlines", "ET", "071"},
-	{"Etihad Airways", "EY", "607"},
-	{"Finnair", "AY", "105"},
-	{"Iberia", "IB", "075"},
-	{"Japan Airlines", "JL", "131"},
-	{"KLM", "KL", "074"},
-	{"Korean Air", "KE", "180"},
-	{"LATAM Airlines", "LA", "045"},
-	{"LOT Polish Airlines", "LO", "080"},
-	{"Lufthansa", "LH", "220"},
-	{"Qantas", "QF", "081"},
-	{"Qatar Airways", "QR", "157"},
-	{"SAS", "SK", "117"},
-	{"Singapore Airlines", "SQ", "618"},
-	{"Swiss", "LX", "724"},
-	{"TAP Air Portugal", "TP", "047"},
-	{"Turkish Airlines", "TK", "235"},
-	{"United Airlines", "UA", "016"},
+	{"Aegean Airlines", "A3", "390-"},
+	{"Aer Lingus", "EI", "053-"},
+	{"Aeromexico", "AM", "139-"},
+	{"Air Canada", "AC", "014-"},
+	{"Air France", "AF", "057-"},
+	{"Air New Zealand", "NZ", "086-"},
+	{"Alaska Airlines", "AS", "027-"},
+	{"All Nippon Airways", "NH", "205-"},
+	{"American Airlines", "AA", "001-"},
+	{"Austrian Airlines", "OS", "257-"},
+	{"Avianca", "AV", "134-"},
+	{"British Airways", "BA", "125-"},
+	{"Cathay Pacific", "CX", "160-"},
+	{"Copa Airlines", "CM", "230-"},
+	{"Delta Air Lines", "DL", "006-"},
+	{"Emirates", "EK", "176-"},
+	{"Ethiopian Airlines", "ET", "071-"},
+	{"Etihad Airways", "EY", "607-"},
+	{"Finnair", "AY", "105-"},
+	{"Iberia", "IB", "075-"},
+	{"Japan Airlines", "JL", "131-"},
+	{"KLM", "KL", "074-"},
+	{"Korean Air", "KE", "180-"},
+	{"LATAM Airlines", "LA", "045-"},
+	{"LOT Polish Airlines", "LO", "080-"},
+	{"Lufthansa", "LH", "220-"},
+	{"Qantas", "QF", "081-"},
+	{"Qatar Airways", "QR", "157-"},
+	{"SAS", "SK", "117-"},
+	{"Singapore Airlines", "SQ", "618-"},
+	{"Swiss", "LX", "724-"},
+	{"TAP Air Portugal", "TP", "047-"},
+	{"Turkish Airlines", "TK", "235-"},
+	{"United Airlines", "UA", "016-"},
 }
 
 // airports are IATA codes.
@@ -96,9 +96,10 @@ var statuses = []string{
 
 var mailDomains = []string{"example.com", "example.net", "example.org"}
 
-// Names are ASCII letters only; e-mail addresses are made of them.
+// Names are ASCII letters only; e-mail addresses are made of them. There are
+// 64 of each, so that six random bits choose one.
 
-var firstNames = []string{
+var firstNames = [64]string{
 	"Adam", "Aisha", "Alice", "Amara", "Anders", "Andrea", "Anna", "Arjun",
 	"Astrid", "Beatriz", "Boris", "Camila", "Carlos", "Chloe", "Daniel", "Diana",
 	"Elena", "Emil", "Emma", "Erik", "Fatima", "Felix", "Fiona", "Gabriel",
@@ -109,7 +110,7 @@ var firstNames = []string{
 	"Rafael", "Ravi", "Sakura", "Samuel", "Sofia", "Thomas", "Valentina", "Yusuf",
 }
 
-var lastNames = []string{
+var lastNames = [64]string{
 	"Abebe", "Ahmed", "Almeida", "Andersson", "Bauer", "Becker", "Brown", "Castro",
 	"Chen", "Cohen", "Costa", "Davies", "Diaz", "Dubois", "Eriksen", "Fernandez",
 	"Fischer", "Garcia", "Gomez", "Green", "Haddad", "Hansen", "Horvat", "Hughes",
