@@ -98,6 +98,9 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 	if options.Targets, err = bench.TargetsOf(inventory, password, o.targets); err != nil {
 		return fail(exitUsage, err, "`sandbox status` lists the deployments")
 	}
+	if !slices.ContainsFunc(options.Targets, func(t bench.Target) bool { return options.Baseline == "" || t.Name == options.Baseline }) {
+		return usagef("--baseline %s is not among the targets", options.Baseline)
+	}
 	return a.runBench(ctx, options, o.json)
 }
 

@@ -37,7 +37,7 @@ func (a *app) runBench(ctx context.Context, o bench.Options, asJSON bool) error 
 			if err != nil {
 				return err
 			}
-			return report.Render(a.console.Out, report.JSON, comparison, report.Style{})
+			return report.Render(a.console.Out, report.FormatJSON, comparison)
 		}
 		a.console.Notef("`sandbox report` shows what differs")
 		return nil

@@ -81,6 +81,7 @@ records in runs/, both in the working directory.
 	root.SetOut(a.console.Out)
 	root.SetErr(a.console.Err)
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fail(exitUsage, err, fmt.Sprintf("see `%s --help`", cmd.CommandPath()))
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,15 +30,14 @@ how sure that is, where and why, and how to repeat it.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return runReport(a, o, args) },
 	}
-	cmd.Flags().StringVar(&o.format, "format", string(report.Text), "text, md, html, json or csv")
+	cmd.Flags().StringVar(&o.format, "format", report.FormatText, strings.Join(report.Formats(), ", "))
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "write to `FILE` in place of standard output; auto is report.<format> in the run's folder")
 	return cmd
 }
 
 func runReport(a *app, o *reportOptions, args []string) error {
-	format, err := report.ParseFormat(o.format)
-	if err != nil {
-		return fail(exitUsage, fmt.Errorf("--format: %w", err), "")
+	if !slices.Contains(report.Formats(), o.format) {
+		return usagef("--format %s: want %s", o.format, strings.Join(report.Formats(), ", "))
 	}
 	dir, err := a.findRun(args)
 	if err != nil {
@@ -47,19 +47,27 @@ func runReport(a *app, o *reportOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	style := report.Style{Color: a.console.Color && o.output == "", Width: a.console.Width}
-	if o.output == "" {
-		return report.Render(a.console.Out, format, comparison, style)
+	switch {
+	case o.output != "":
+		return writeReport(a, o, dir, comparison)
+	case o.format == report.FormatText:
+		return report.RenderText(a.console.Out, comparison, report.TextOptions{Color: a.console.Color, Width: a.console.Width})
+	default:
+		return report.Render(a.console.Out, o.format, comparison)
 	}
+}
+
+// writeReport writes the report to a file and prints the file's name.
+func writeReport(a *app, o *reportOptions, dir string, comparison *report.Comparison) error {
 	path := o.output
 	if path == "auto" {
-		path = filepath.Join(dir, "report."+strings.Replace(string(format), "text", "txt", 1))
+		path = filepath.Join(dir, "report."+strings.Replace(o.format, report.FormatText, "txt", 1))
 	}
 	file, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-	if err := errors.Join(report.Render(file, format, comparison, style), file.Close()); err != nil {
+	if err := errors.Join(report.Render(file, o.format, comparison), file.Close()); err != nil {
 		return fmt.Errorf("write report %s: %w", path, err)
 	}
 	a.console.Printf("%s\n", a.relative(path))

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/mongo-sandbox/sandbox/internal/console"
 	"github.com/mongo-sandbox/sandbox/internal/environment"
+	"github.com/mongo-sandbox/sandbox/internal/local"
 )
 
 type upOptions struct {
@@ -49,6 +51,9 @@ func runUp(ctx context.Context, a *app, o *upOptions) error {
 	progress := newDeploymentProgress(a.console.NewProgress(), spec)
 	inventory, err := a.platform(spec.Name, o.mongodDir, progress.event).Up(ctx, spec)
 	progress.close()
+	if errors.Is(err, local.ErrChanged) {
+		return fail(exitUsage, err, "`sandbox down` first, then `sandbox up`")
+	}
 	if err != nil {
 		return fail(upCode(err), err, "`sandbox up` again goes on from here; `sandbox down` removes what there is")
 	}

@@ -239,4 +239,3 @@ func runFingerprint(ctx context.Context, a *app, o *fingerprintOptions) error {
 	a.console.Printf("%s\n", out.Fingerprint)
 	return nil
 }
-

@@ -96,9 +96,12 @@ func refuseChanges(inv *environment.Inventory, spec *environment.Spec) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	return fmt.Errorf("environment %s exists and differs from the file:\n  %s\nnothing was changed; run `sandbox down` first, then `sandbox up`",
-		inv.Environment, strings.Join(changes, "\n  "))
+	return fmt.Errorf("environment %s %w: %s; nothing was changed", inv.Environment, ErrChanged, strings.Join(changes, "; "))
 }
+
+// ErrChanged means that an environment cannot become what its file now asks
+// for without being taken down first.
+var ErrChanged = errors.New("exists and differs from the file")
 
 // differences names what of an existing deployment the file asks to be
 // different.
