@@ -19,11 +19,15 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Limits that keep the parser, which is recursive, within its stack.
+// Limits that keep the parser, which is recursive and in places quadratic,
+// within its stack and in a moment. An environment of fifty replica sets has
+// some 2,000 tokens.
 const (
 	maxFileBytes = 1 << 20
-	maxTokens    = 100_000
+	maxTokens    = 20_000
 	maxDepth     = 100
+	// Loops in loops take exponential time.
+	maxLoops = 2
 )
 
 // ArgKind tells the two forms of an Arg apart.
@@ -70,6 +74,11 @@ type Options struct {
 // they have no effect.
 func Load(o Options) (*Spec, *Problems) {
 	l := newLoader(o)
+	var err error
+	if l.schema, err = loadSchema(); err != nil {
+		l.problems.refuse(nil, "Broken program", err.Error()+".", "Report this.")
+		return nil, l.problems
+	}
 	return l.load(folder{o.Dir}), l.problems
 }
 
@@ -126,11 +135,6 @@ type loader struct {
 }
 
 func (l *loader) load(in files) *Spec {
-	var err error
-	if l.schema, err = loadSchema(); err != nil {
-		l.problems.refuse(nil, "Broken program", err.Error()+".", "Report this.")
-		return nil
-	}
 	l.readEnviron()
 	l.readAutomatic(in)
 	for _, arg := range l.Args {
@@ -404,16 +408,22 @@ func (l *loader) environmentName() string {
 		l.problems.refuse(nil, "No environment", "There is no variable file, so the environment has no name.", "Give one with -var-file FILE, or a name with --env NAME.")
 		return ""
 	}
-	name := strings.Trim(hostLabel(variableFileName.ReplaceAllString(filepath.Base(file), "")), "-")
+	name := NameOf(file)
 	if !environmentName.MatchString(name) {
 		l.problems.refuseFile(file, "Invalid environment name", fmt.Sprintf("The name of %s cannot be the name of an environment: that has 1 to 31 lower-case letters, digits and hyphens.", file), "Give one with --env NAME.")
 	}
 	return name
 }
 
+// NameOf is the name of the environment that a variable file describes when
+// no other is given: its base name, in the characters of a host name.
+func NameOf(file string) string {
+	return strings.Trim(hostLabel(variableFileName.ReplaceAllString(filepath.Base(file), "")), "-")
+}
+
 // tooDeep says why a text is not given to the parser, or "".
 func tooDeep(text []byte, isJSON bool) string {
-	depth, deepest, tokens := 0, 0, 0
+	depth, deepest, tokens, loops, innermost := 0, 0, 0, 0, 0
 	open := func() { depth++; deepest = max(deepest, depth) }
 	if isJSON {
 		inString, escaped := false, false
@@ -438,18 +448,39 @@ func tooDeep(text []byte, isJSON bool) string {
 	} else {
 		lexed, _ := hclsyntax.LexConfig(text, "", hcl.InitialPos) // errors are the parser's to report
 		tokens = len(lexed)
-		for _, token := range lexed {
+		var isLoop []bool // of every open bracket
+		for i, token := range lexed {
+			word := ""
+			if i+1 < len(lexed) && lexed[i+1].Type == hclsyntax.TokenIdent {
+				word = string(lexed[i+1].Bytes)
+			}
 			switch token.Type {
 			case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
 				open()
+				isLoop = append(isLoop, word == "for" && token.Type != hclsyntax.TokenTemplateControl)
+				switch {
+				case word == "for":
+					loops++
+				case word == "endfor" && loops > 0:
+					loops--
+				}
+				innermost = max(innermost, loops)
 			case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd:
 				depth--
+				if n := len(isLoop) - 1; n >= 0 {
+					if isLoop[n] && loops > 0 {
+						loops--
+					}
+					isLoop = isLoop[:n]
+				}
 			}
 		}
 	}
 	switch {
 	case deepest > maxDepth:
 		return fmt.Sprintf("is nested more than %d deep", maxDepth)
+	case innermost > maxLoops:
+		return fmt.Sprintf("has more than %d loops in each other", maxLoops)
 	case tokens > maxTokens:
 		return fmt.Sprintf("has more than %d words and signs", maxTokens)
 	}

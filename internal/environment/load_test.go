@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,8 +33,18 @@ func (m memory) read(name string) ([]byte, error) {
 
 func (m memory) list() ([]string, error) { return sortedKeys(m), nil }
 
+var readSchema = sync.OnceValue(func() *schema {
+	s, err := loadSchema()
+	if err != nil {
+		panic(err)
+	}
+	return s
+})
+
+// loadFrom is Load from a folder in memory, with the schema read once.
 func loadFrom(in files, o Options) (*Spec, *Problems) {
 	l := newLoader(o)
+	l.schema = readSchema()
 	return l.load(in), l.problems
 }
 
@@ -552,3 +563,42 @@ func TestProblemsAsValues(t *testing.T) {
 type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("full") }
+
+// TestLimits feeds what would exhaust a recursive parser.
+func TestLimits(t *testing.T) {
+	loop := func(n int) string {
+		return "image = " + strings.Repeat("[for x in [1]: ", n) + `"a"` + strings.Repeat("]", n)
+	}
+	for _, c := range []struct{ file, text, want string }{
+		{"x.tfvars", "image = " + strings.Repeat("(", maxDepth+1), "is nested more than 100 deep"},
+		{"x.tfvars", "image = " + strings.Repeat(`"${`, maxDepth+1), "is nested more than 100 deep"},
+		{"x.tfvars.json", `{"image": ` + strings.Repeat("[", maxDepth+1), "is nested more than 100 deep"},
+		{"x.tfvars.json", strings.Repeat("[],", maxTokens+1), "has more than 20000 words and signs"},
+		{"x.tfvars", "image = " + strings.Repeat("-", maxTokens), "has more than 20000 words and signs"},
+		{"x.tfvars", loop(maxLoops + 1), "has more than 2 loops in each other"},
+		{"x.tfvars", "image = \"" + strings.Repeat("%{for x in [1]}", maxLoops+1), "has more than 2 loops in each other"},
+		{"x.tfvars", strings.Repeat("#", maxFileBytes+1), "it is larger than 1 MiB"},
+	} {
+		_, problems := loadFrom(memory{c.file: c.text}, Options{Args: []Arg{{VarFile, c.file}}})
+		if err := problems.Err(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.40s: %v, want %q", c.text, err, c.want)
+		}
+	}
+	_, problems := loadFrom(memory{"x.tfvars": sound}, Options{Args: []Arg{{VarFile, "x.tfvars"}, {Var, loop(3)}, {Var, "image=" + strings.Repeat(" ", maxFileBytes)}}})
+	if n := len(problems.List()); n != 2 {
+		t.Errorf("limits of -var values: %v", problems.List())
+	}
+	// Loops beside each other are no matter.
+	in := memory{"x.tfvars": `replsets = { for name in [for n in ["a", "b"] : "rs-${n}"] : name => { mongodb_distribution = "psmdb" } }` + "\n" +
+		`project_id = "%{for x in ["p"]}${x}%{endfor}%{for x in ["q"]}${x}%{endfor}%{for x in ["r"]}${x}%{endfor}"`}
+	if spec := mustLoad(t, in, Options{Args: []Arg{{VarFile, "x.tfvars"}}}); len(spec.Deployments) != 2 || settingOf(spec, "project_id") != `"pqr"` {
+		t.Errorf("deployments %+v, project %s", spec.Deployments, settingOf(spec, "project_id"))
+	}
+	// Many problems are counted rather than shown, and long lines cut.
+	in = memory{"x.tfvars": "replsets = { a = {} " + strings.Repeat(", a = {}", 2*maxShown) + "}"}
+	_, problems = loadFrom(in, Options{Args: []Arg{{VarFile, "x.tfvars"}}, Platform: "local"})
+	var text bytes.Buffer
+	if err := problems.WriteText(&text, 0, true); err != nil || !strings.HasSuffix(text.String(), "And 100 more problems.\n") || !strings.Contains(text.String(), "…\x1b[0m\n") {
+		t.Errorf("%v\n%.300s", err, text.String()[max(0, text.Len()-300):])
+	}
+}

@@ -48,6 +48,12 @@ type extra struct {
 	file         string // when there is no subject
 }
 
+// Bounds of what WriteText shows: problems, and bytes of a line.
+const (
+	maxShown = 100
+	maxLine  = 1000
+)
+
 // HasErrors reports whether anything stops the work.
 func (p *Problems) HasErrors() bool { return p != nil && p.diags.HasErrors() }
 
@@ -126,17 +132,29 @@ func (p *Problems) MarshalJSON() ([]byte, error) {
 
 // WriteText renders every problem with the line it is about. A width of 0
 // does not wrap; color adds VT100 sequences. Values of unknown variables and
-// of those that may hold passwords are blanked out of the lines.
+// of those that may hold passwords are blanked out of the lines. Beyond the
+// first hundred problems it says only how many there are.
 func (p *Problems) WriteText(w io.Writer, width int, color bool) error {
 	if p == nil {
 		return nil
 	}
+	diags := p.sorted()
+	more := max(len(diags)-maxShown, 0)
 	var text bytes.Buffer
-	if err := hcl.NewDiagnosticTextWriter(&text, p.files, uint(max(width, 0)), color).WriteDiagnostics(p.sorted()); err != nil {
+	if err := hcl.NewDiagnosticTextWriter(&text, p.files, uint(max(width, 0)), color).WriteDiagnostics(diags[:len(diags)-more]); err != nil {
 		return fmt.Errorf("write problems: %w", err)
+	}
+	if more > 0 {
+		fmt.Fprintf(&text, "And %d more problems.\n", more)
 	}
 	out := bufio.NewWriter(w)
 	for line := range strings.Lines(text.String()) {
+		if len(line) > maxLine {
+			line = strings.ToValidUTF8(line[:maxLine], "") + "…"
+			if color {
+				line += "\x1b[0m"
+			}
+		}
 		// What was blanked out leaves white space behind.
 		if _, err := out.WriteString(strings.TrimRight(line, " \t\r\n") + "\n"); err != nil {
 			return fmt.Errorf("write problems: %w", err)
@@ -184,10 +202,14 @@ func (p *Problems) source(name string, text []byte, file *hcl.File) {
 // blank removes a part of a source from what is shown of it.
 func (p *Problems) blank(r hcl.Range) {
 	file := p.files[r.Filename]
-	if file == nil || r.Start.Byte < 0 || r.End.Byte > len(file.Bytes) {
+	if file == nil || r.Start.Byte < 0 || r.Start.Byte > len(file.Bytes) {
 		return
 	}
-	part := file.Bytes[r.Start.Byte:r.End.Byte]
+	end := min(r.End.Byte, len(file.Bytes))
+	if end < r.Start.Byte {
+		end = len(file.Bytes) // the parser did not find the end
+	}
+	part := file.Bytes[r.Start.Byte:end]
 	if len(bytes.Trim(part, ". \r\n")) == 0 {
 		return // it is inside of what has been removed
 	}
