@@ -20,6 +20,8 @@ const shapeSearch = 10_000
 // Inserts have no plan. What cannot be explained becomes a warning: plans are
 // context, not a measurement.
 func explainShapes(ctx context.Context, client *mongodb.Client, w *workload.Workload, iteration int) (explains []record.Explain, warnings []string) {
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
 	explains = []record.Explain{}
 	seen := map[string]bool{}
 	commands := w.Generator(iteration, 0)
@@ -43,8 +45,6 @@ func explainShapes(ctx context.Context, client *mongodb.Client, w *workload.Work
 }
 
 func explainCommand(ctx context.Context, client *mongodb.Client, command *workload.Command) (record.Explain, error) {
-	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
-	defer cancel()
 	reply, err := client.Explain(ctx, command)
 	if err != nil {
 		return record.Explain{}, err

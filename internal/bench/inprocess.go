@@ -32,7 +32,7 @@ type InProcess struct {
 const (
 	inspectTimeout = 15 * time.Second // for one target to answer
 	sampleTimeout  = 10 * time.Second // for one reading of one member
-	explainTimeout = 30 * time.Second
+	explainTimeout = time.Minute      // for the plans of all query shapes
 	closeTimeout   = 5 * time.Second
 )
 
@@ -132,7 +132,7 @@ func (r *InProcess) RunCell(ctx context.Context, job Job, cell *record.CellWrite
 		out.Valid = false
 		out.InvalidReasons = append(out.InvalidReasons, watch.reasons...)
 	}
-	if job.Settings.Explain {
+	if job.Settings.Explain && out.Valid { // else the cell is run again anyway
 		job.Progress(Event{Phase: Explaining})
 		explains, warnings := explainShapes(ctx, s.load, w, job.ID.Iteration)
 		out.Warnings = append(out.Warnings, warnings...)

@@ -100,6 +100,7 @@ func serverOptions(t *testing.T, targets ...Target) Options {
 }
 
 func TestInProcess(t *testing.T) {
+	t.Parallel()
 	alone, three := deploy(t, "alone", 1), deploy(t, "three", 3)
 	o := serverOptions(t, alone.target, three.target)
 	o.Settings.Warmup = 200 * time.Millisecond
@@ -200,6 +201,7 @@ func checkCell(t *testing.T, c record.CellRecord) {
 
 // TestTargetDies closes the servers of one target while it is measured.
 func TestTargetDies(t *testing.T) {
+	t.Parallel()
 	dying, other := deploy(t, "dying", 1), deploy(t, "other", 1)
 	o := serverOptions(t, dying.target, other.target)
 	o.Runner = &InProcess{HealthWait: 500 * time.Millisecond}
@@ -231,6 +233,7 @@ func TestTargetDies(t *testing.T) {
 
 // TestInterruptedLoad stops a cell while its load runs.
 func TestInterruptedLoad(t *testing.T) {
+	t.Parallel()
 	o := serverOptions(t, deploy(t, "alone", 1).target)
 	o.Settings.Duration = time.Hour
 	ctx, cancel := context.WithCancel(t.Context())

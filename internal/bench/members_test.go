@@ -11,20 +11,20 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/record"
 )
 
-// reading is a member's sample; values are CPU user and system µs, uptime,
-// pid and term.
-func reading(name, state string, user, system, uptime, pid, term float64) record.Sample {
+// reading is a member's sample; values are CPU user and system µs, uptime
+// and pid; the term is 3.
+func reading(name, state string, user, system, uptime, pid float64) record.Sample {
 	return record.Sample{Member: name, State: state, Values: map[string]float64{
 		mongodb.CPUUser: user, mongodb.CPUSystem: system, mongodb.Uptime: uptime,
-		mongodb.ProcessID: pid, mongodb.ElectionTerm: term,
+		mongodb.ProcessID: pid, mongodb.ElectionTerm: 3,
 	}}
 }
 
 func before() []record.Sample {
 	return []record.Sample{
-		reading("m0", "PRIMARY", 1000, 100, 50, 7, 3),
-		reading("m1", "SECONDARY", 2000, 200, 50, 8, 3),
-		reading("m2", "SECONDARY", 3000, 300, 50, 9, 3),
+		reading("m0", "PRIMARY", 1000, 100, 50, 7),
+		reading("m1", "SECONDARY", 2000, 200, 50, 8),
+		reading("m2", "SECONDARY", 3000, 300, 50, 9),
 		{Member: "m3", State: "ARBITER"},
 	}
 }
@@ -83,9 +83,9 @@ func TestReady(t *testing.T) {
 func TestCPUPerCommand(t *testing.T) {
 	after := func() []record.Sample {
 		return []record.Sample{
-			reading("m0", "PRIMARY", 1000+5000, 100+1000, 60, 7, 3),
-			reading("m1", "SECONDARY", 2000+2000, 200+400, 60, 8, 3),
-			reading("m2", "SECONDARY", 3000+1000, 300+600, 60, 9, 3),
+			reading("m0", "PRIMARY", 1000+5000, 100+1000, 60, 7),
+			reading("m1", "SECONDARY", 2000+2000, 200+400, 60, 8),
+			reading("m2", "SECONDARY", 3000+1000, 300+600, 60, 9),
 			{Member: "m3", State: "ARBITER"},
 		}
 	}
