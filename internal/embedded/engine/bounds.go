@@ -147,47 +147,27 @@ func intersect(a, b []interval) []interval {
 
 // keyRange is a run of an index's keys, from start up to but not including
 // end.
-type keyRange struct{ start, end string }
+type keyRange struct{ start, end entry }
 
-// rangeBuilder collects key ranges in one buffer.
-type rangeBuilder struct {
-	buf  []byte
-	ends []int
-}
+// rangeBuilder makes the ends of key ranges.
+type rangeBuilder struct{ buf []byte }
 
-func (b *rangeBuilder) add(prefix, part []byte, descending, past bool) {
-	b.buf = append(b.buf, prefix...)
-	start := len(b.buf)
-	b.buf = append(b.buf, part...)
+func (b *rangeBuilder) entry(prefix, part []byte, descending, past bool) entry {
+	b.buf = append(append(b.buf[:0], prefix...), part...)
 	if descending {
-		invert(b.buf[start:])
+		invert(b.buf[len(prefix):])
 	}
 	if past {
 		b.buf = append(b.buf, afterKey)
 	}
-	b.ends = append(b.ends, len(b.buf))
+	return newEntry(b.buf, 0)
 }
 
-func (b *rangeBuilder) addInterval(prefix []byte, iv *interval, descending bool) {
+func (b *rangeBuilder) keyRange(prefix []byte, iv *interval, descending bool) keyRange {
 	if descending {
-		b.add(prefix, iv.khi, true, iv.hiOpen)
-		b.add(prefix, iv.klo, true, !iv.loOpen)
-		return
+		return keyRange{b.entry(prefix, iv.khi, true, iv.hiOpen), b.entry(prefix, iv.klo, true, !iv.loOpen)}
 	}
-	b.add(prefix, iv.klo, false, iv.loOpen)
-	b.add(prefix, iv.khi, false, !iv.hiOpen)
-}
-
-func (b *rangeBuilder) ranges() []keyRange {
-	all := string(b.buf)
-	out := make([]keyRange, len(b.ends)/2)
-	start := 0
-	for i := range out {
-		mid, end := b.ends[2*i], b.ends[2*i+1]
-		out[i] = keyRange{all[start:mid], all[mid:end]}
-		start = end
-	}
-	return out
+	return keyRange{b.entry(prefix, iv.klo, false, iv.loOpen), b.entry(prefix, iv.khi, false, !iv.hiOpen)}
 }
 
 // maxPrefixes bounds the combinations of values that a scan of a compound
@@ -214,13 +194,14 @@ func keyRanges(pattern keyPattern, bounds [][]interval) []keyRange {
 		prefixes = next
 	}
 	var b rangeBuilder
+	out := make([]keyRange, 0, len(prefixes)*len(bounds[last]))
 	for _, prefix := range prefixes {
 		for k := range bounds[last] {
 			iv := &bounds[last][ordered(k, len(bounds[last]), pattern[last].descending)]
-			b.addInterval(prefix, iv, pattern[last].descending)
+			out = append(out, b.keyRange(prefix, iv, pattern[last].descending))
 		}
 	}
-	return b.ranges()
+	return out
 }
 
 func ordered(i, n int, descending bool) int {

@@ -623,10 +623,7 @@ func conflicting(indexes []*index, ix *index) (exists bool, err error) {
 
 // fill loads the index with every record, in order of the keys.
 func (c *collection) fill(ctx context.Context, ix *index) error {
-	type entry struct {
-		key string
-		rid int64
-	}
+	ix.tree = newTree()
 	entries := make([]entry, 0, c.data.records.Len())
 	it := c.data.records.Iter()
 	for n := 1; it.Next(); n++ {
@@ -640,17 +637,26 @@ func (c *collection) fill(ctx context.Context, ix *index) error {
 		}
 		ix.multikey |= c.previous.arrays
 		for i := range c.previous.len() {
-			entries = append(entries, entry{ix.treeKey(c.previous.at(i), it.Key()), it.Key()})
+			key := c.previous.at(i)
+			entries = append(entries, newEntry(key, it.Key()))
+			ix.size += int64(len(key)) + ridSize
 		}
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	slices.SortFunc(entries, func(a, b entry) int {
+		switch {
+		case lessEntry(a, b):
+			return -1
+		case lessEntry(b, a):
+			return 1
+		}
+		return 0
+	})
 	for i, en := range entries {
-		if i > 0 && entries[i-1].key == en.key {
+		if ix.unique && i > 0 && entries[i-1].sameKey(en) {
 			doc, _ := c.data.records.Get(en.rid)
 			return c.duplicateKey(ix, doc)
 		}
-		ix.tree.Load(en.key, en.rid)
-		ix.size += int64(len(en.key))
+		ix.tree.Load(en)
 	}
 	return nil
 }

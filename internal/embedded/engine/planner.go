@@ -53,7 +53,8 @@ func (q *question) plan(s *store) (*access, error) {
 	}
 	if key, ok := q.idEquality(); ok {
 		a := &access{kind: idLookup, index: s.indexes[0], sorted: true}
-		a.ranges = []keyRange{{start: string(append(appendKey(nil, key), endOfKey))}}
+		k := append(appendKey(make([]byte, 0, 32), key), endOfKey)
+		a.ranges = []keyRange{{start: newEntry(k, 0), end: newEntry(append(k, afterKey), 0)}}
 		return a, nil
 	}
 	predicates := q.predicates()

@@ -18,11 +18,11 @@ type scan struct {
 	ctx     context.Context //nolint:containedctx // lives as long as one command, or is replaced
 	s       *store
 	a       *access
-	tree    *btree.Map[string, int64]
+	tree    *btree.BTreeG[entry]
 	lookups bool // every range is one key of a unique index
 
 	records btree.MapIter[int64, bson.Raw]
-	keys    btree.MapIter[string, int64]
+	keys    btree.IterG[entry]
 	at      int  // the range that is scanned, in the order of the scan
 	within  bool // keys stands in that range
 	pending bool // keys stands on a key that was counted but not used
@@ -48,7 +48,7 @@ func (sc *scan) open() {
 		return
 	}
 	ix := sc.s.index(sc.a.index.name)
-	sc.tree = &ix.tree
+	sc.tree = ix.tree
 	sc.lookups = sc.a.kind == idLookup || ix.unique && !sc.a.fullRange && len(sc.a.bounds) == len(ix.pattern) && sc.a.points()
 	if !sc.lookups {
 		sc.keys = sc.tree.Iter()
@@ -71,7 +71,7 @@ func (a *access) points() bool {
 // rebase moves the scan to a snapshot of its store, taken before the store
 // changed, and to an equal access path.
 func (sc *scan) rebase(ctx context.Context, s *store, a *access) {
-	key := sc.keys.Key()
+	key := sc.keys.Item()
 	sc.ctx, sc.s, sc.a = ctx, s, a
 	sc.open()
 	switch {
@@ -170,13 +170,13 @@ func (sc *scan) advanceIndex() bool {
 			return false
 		}
 		sc.started = true
-		key := sc.keys.Key()
-		if sc.a.backward && key >= r.start || !sc.a.backward && key < r.end {
+		key := sc.keys.Item()
+		if sc.a.backward && !key.before(r.start) || !sc.a.backward && key.before(r.end) {
 			if !sc.pending {
 				sc.keysExamined++
 			}
 			sc.pending, sc.within = false, true
-			sc.rid = sc.keys.Value()
+			sc.rid = key.rid
 			return true
 		}
 		sc.at++
@@ -198,7 +198,7 @@ func (sc *scan) position(r keyRange) bool {
 		return sc.keys.Next()
 	}
 	if sc.pending {
-		if sc.a.backward && sc.keys.Key() < r.end || !sc.a.backward && sc.keys.Key() >= r.start {
+		if key := sc.keys.Item(); sc.a.backward && key.before(r.end) || !sc.a.backward && !key.before(r.start) {
 			return true
 		}
 		sc.pending = false
@@ -213,22 +213,26 @@ func (sc *scan) position(r keyRange) bool {
 	return sc.keys.Last()
 }
 
+// advanceLookup finds the one key that each range can hold.
 func (sc *scan) advanceLookup() bool {
 	for sc.at < len(sc.a.ranges) {
 		i := sc.at
 		if sc.a.backward {
 			i = len(sc.a.ranges) - 1 - i
 		}
-		key := sc.a.ranges[i].start
-		if sc.a.kind != idLookup {
-			key += string(rune(endOfKey))
-		}
+		r := &sc.a.ranges[i]
 		sc.at++
 		sc.seeks++
-		if rid, ok := sc.tree.Get(key); ok {
+		found := false
+		sc.tree.Ascend(r.start, func(key entry) bool {
+			if found = key.before(r.end); found {
+				sc.rid = key.rid
+			}
+			return false
+		})
+		if found {
 			sc.started = true
 			sc.keysExamined++
-			sc.rid = rid
 			return true
 		}
 	}
