@@ -82,6 +82,9 @@ func (p *Platform) Down(ctx context.Context) (*Removed, error) {
 	if inv != nil {
 		for _, d := range inv.Deployments {
 			for _, m := range d.Endpoints {
+				if isEnding(m.Process) && !gone(ctx, m.Process, "") {
+					return removed, fmt.Errorf("down: process %d of member %s does not end: %w", m.Process.PID, m.Name, ctx.Err())
+				}
 				if portFree(m.Port) != nil {
 					removed.LeftAlone = append(removed.LeftAlone, fmt.Sprintf("port %s of member %s: another program listens on it", address(m), m.Name))
 				}

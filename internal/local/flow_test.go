@@ -59,13 +59,13 @@ func (e *events) add(event Event) {
 	e.all = append(e.all, event)
 }
 
-// members returns, sorted, the members that went through a stage.
-func (e *events) members(stage Stage) []string {
+// started returns, sorted, the members that were started.
+func (e *events) started() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var names []string
 	for _, event := range e.all {
-		if event.Stage == stage && event.Member != "" {
+		if event.Stage == Starting && event.Member != "" {
 			names = append(names, event.Member)
 		}
 	}
@@ -153,7 +153,8 @@ func (w *world) kill(inv *environment.Inventory, names ...string) {
 		eventually(w.t, name+" has ended", func() bool {
 			var status syscall.WaitStatus
 			_, _ = syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
-			return len(commandLine(pid)) == 0
+			_, err := created(pid) // it is a child of ours and collected now
+			return err != nil
 		})
 	}
 }
@@ -285,7 +286,7 @@ func TestUpRepairStatusDown(t *testing.T) {
 
 	w.fresh()
 	second := w.up()
-	if started := w.events.members(Starting); len(started) > 0 {
+	if started := w.events.started(); len(started) > 0 {
 		t.Errorf("the second Up has started %v", started)
 	}
 	if fmt.Sprint(pids(second)) != fmt.Sprint(pids(first)) {
@@ -302,7 +303,7 @@ func TestUpRepairStatusDown(t *testing.T) {
 		t.Errorf("the dead member: %+v", m)
 	}
 	third := w.up()
-	if started := w.events.members(Starting); !slices.Equal(started, []string{"b-1"}) {
+	if started := w.events.started(); !slices.Equal(started, []string{"b-1"}) {
 		t.Errorf("the repair has started %v", started)
 	}
 	w.wantHealthy("PRIMARY", "SECONDARY", "SECONDARY")
@@ -310,7 +311,7 @@ func TestUpRepairStatusDown(t *testing.T) {
 	w.fresh()
 	w.kill(third, "a-0", "a-1", "a-2", "b-0", "b-1", "b-2", "c-0", "c-1", "c-2")
 	fourth := w.up()
-	if started := w.events.members(Starting); len(started) != 9 {
+	if started := w.events.started(); len(started) != 9 {
 		t.Errorf("after the power cut %v were started", started)
 	}
 	w.wantHealthy("PRIMARY", "SECONDARY", "SECONDARY")
@@ -352,7 +353,7 @@ func TestUpWithArbiter(t *testing.T) {
 	}
 	w.fresh()
 	w.up()
-	if started := w.events.members(Starting); len(started) > 0 {
+	if started := w.events.started(); len(started) > 0 {
 		t.Errorf("the second Up has started %v", started)
 	}
 	w.fresh()
@@ -379,7 +380,7 @@ func TestUpRefusesChangesAndAddsDeployments(t *testing.T) {
 	}
 	w.spec.Deployments = []environment.Deployment{deployment("a", 3, 0), deployment("b", 1, 0)}
 	w.fresh()
-	if _, err := w.p.Up(t.Context(), w.spec); err == nil || !strings.Contains(err.Error(), "sandbox down") {
+	if _, err := w.p.Up(t.Context(), w.spec); !errors.Is(err, ErrChanged) {
 		t.Errorf("more members: %v", err)
 	}
 	after, err := os.ReadFile(w.p.path(inventoryFile))
@@ -389,7 +390,7 @@ func TestUpRefusesChangesAndAddsDeployments(t *testing.T) {
 	w.spec.Deployments = []environment.Deployment{deployment("0", 1, 0), deployment("a", 1, 0)}
 	w.fresh()
 	more := w.up()
-	if started := w.events.members(Starting); !slices.Equal(started, []string{"0-0"}) {
+	if started := w.events.started(); !slices.Equal(started, []string{"0-0"}) {
 		t.Errorf("started %v", started)
 	}
 	if pids(more)["a-0"] != pids(inv)["a-0"] || len(more.Deployments) != 2 || more.Deployments[0].Name != "0" {
@@ -441,7 +442,7 @@ func TestOrphansAreFoundWithoutInventory(t *testing.T) {
 	}
 	w.fresh()
 	second := w.up()
-	if fmt.Sprint(pids(second)) != fmt.Sprint(pids(first)) || len(w.events.members(Starting)) > 0 {
+	if fmt.Sprint(pids(second)) != fmt.Sprint(pids(first)) || len(w.events.started()) > 0 {
 		t.Errorf("pids %v, then %v", pids(first), pids(second))
 	}
 	w.wantHealthy("PRIMARY", "SECONDARY", "SECONDARY")
@@ -568,7 +569,7 @@ func TestUpWithAServerThatWasFound(t *testing.T) {
 	w.opts.EmbeddedCommand = []string{standIn}
 	w.fresh()
 	w.up()
-	if started := w.events.members(Starting); len(started) > 0 {
+	if started := w.events.started(); len(started) > 0 {
 		t.Errorf("the second Up has started %v", started)
 	}
 	w.kill(&environment.Inventory{Deployments: []environment.DeploymentState{d}}, "a-2")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -72,12 +73,25 @@ func configOf(argv []string) string {
 // isOurs reports whether the recorded process still is the one that runs
 // with this configuration file, and not another that got its pid.
 func isOurs(p *environment.Process, conf string) bool {
-	if p == nil || p.PID <= 0 || configOf(commandLine(p.PID)) != conf {
-		return false
-	}
+	return p != nil && p.PID > 0 && configOf(commandLine(p.PID)) == conf && sameStart(p)
+}
+
+// sameStart reports whether there is a process of that pid that started when
+// the recorded one did.
+func sameStart(p *environment.Process) bool {
 	ms, err := created(p.PID)
 	difference := time.Duration(ms-p.CreatedMS) * time.Millisecond
 	return err == nil && difference.Abs() <= startTolerance
+}
+
+// isEnding reports whether the recorded process has lost its command line
+// already but may hold its port and files for a moment longer.
+func isEnding(p *environment.Process) bool {
+	if p == nil || p.PID <= 0 || !sameStart(p) || len(commandLine(p.PID)) > 0 {
+		return false
+	}
+	status, err := (&process.Process{Pid: int32(p.PID)}).Status()
+	return err == nil && !slices.Contains(status, process.Zombie)
 }
 
 // running finds every process whose command line names a configuration file
@@ -123,7 +137,7 @@ func end(ctx context.Context, p environment.Process, conf string, patience time.
 	}
 	polite, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if gone(polite, p, conf) {
+	if gone(polite, &p, conf) {
 		return false, nil
 	}
 	if ctx.Err() != nil {
@@ -134,21 +148,22 @@ func end(ctx context.Context, p environment.Process, conf string, patience time.
 	}
 	hard, cancelHard := context.WithTimeout(ctx, 5*time.Second)
 	defer cancelHard()
-	if !gone(hard, p, conf) {
+	if !gone(hard, &p, conf) {
 		return true, fmt.Errorf("process %d did not end when killed", p.PID)
 	}
 	return true, nil
 }
 
-// gone waits until the process has ended.
-func gone(ctx context.Context, p environment.Process, conf string) bool {
+// gone waits until the process has ended and let go of everything; false if
+// ctx ends before.
+func gone(ctx context.Context, p *environment.Process, conf string) bool {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for {
 		// It may be a child of this very program: then somebody has to
 		// collect it. For others this fails and does no harm.
 		_, _ = unix.Wait4(p.PID, nil, unix.WNOHANG, nil)
-		if !isOurs(&p, conf) {
+		if !isOurs(p, conf) && !isEnding(p) {
 			return true
 		}
 		select {

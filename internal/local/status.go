@@ -46,8 +46,8 @@ type MemberStatus struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// statusTimeout bounds the questions to one member.
-const statusTimeout = 3 * time.Second
+// statusTimeout bounds the questions to one member that runs.
+const statusTimeout = 10 * time.Second
 
 // Status looks at every member; those that do not answer are reported, not
 // an error. The error is ErrNoEnvironment if there is nothing to look at.

@@ -260,6 +260,9 @@ func (u *bringUp) startMember(ctx context.Context, i int, m environment.MemberSt
 		u.p.tell(Event{Deployment: u.state().Name, Member: m.Name, Stage: Kept, Detail: "found again, pid " + strconv.Itoa(orphans[0].PID)})
 		return record(orphans[0])
 	}
+	if isEnding(m.Process) && !gone(ctx, m.Process, files.conf) {
+		return context.Cause(ctx)
+	}
 	if err := portFree(m.Port); err != nil {
 		return fmt.Errorf("its port %s is taken by another program (%w): end that, or run `sandbox down` and `sandbox up` for new ports", address(m), err)
 	}

@@ -91,6 +91,9 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	}
 	if o.Direct {
 		opts.SetDirect(true)
+		// Nothing of interest would be pushed, and a monitor that is
+		// waiting for a push can hold up Close for its ten seconds.
+		opts.SetServerMonitoringMode(options.ServerMonitoringModePoll)
 	}
 	if o.ReadPreference != "" {
 		mode, err := readpref.ModeFromString(o.ReadPreference)
