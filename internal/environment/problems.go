@@ -140,9 +140,11 @@ func (p *Problems) WriteText(w io.Writer, width int, color bool) error {
 	}
 	diags := p.sorted()
 	more := max(len(diags)-maxShown, 0)
-	var text bytes.Buffer
-	if err := hcl.NewDiagnosticTextWriter(&text, p.files, uint(max(width, 0)), color).WriteDiagnostics(diags[:len(diags)-more]); err != nil {
-		return fmt.Errorf("write problems: %w", err)
+	var text strings.Builder
+	for _, diag := range diags[:len(diags)-more] {
+		if err := p.writeOne(&text, diag, width, color); err != nil {
+			return fmt.Errorf("write problems: %w", err)
+		}
 	}
 	if more > 0 {
 		fmt.Fprintf(&text, "And %d more problems.\n", more)
@@ -164,6 +166,22 @@ func (p *Problems) WriteText(w io.Writer, width int, color bool) error {
 		return fmt.Errorf("write problems: %w", err)
 	}
 	return nil
+}
+
+// writeOne renders one problem. HCL's writer names the line only, and marks
+// the column where there is colour; the column is added to the line's number.
+func (p *Problems) writeOne(w io.Writer, diag *hcl.Diagnostic, width int, color bool) error {
+	var text bytes.Buffer
+	if err := hcl.NewDiagnosticTextWriter(&text, p.files, uint(max(width, 0)), color).WriteDiagnostic(diag); err != nil {
+		return err
+	}
+	rendered := text.String()
+	if diag.Subject != nil {
+		place := fmt.Sprintf("on %s line %d", diag.Subject.Filename, diag.Subject.Start.Line)
+		rendered = strings.Replace(rendered, place, fmt.Sprintf("%s, column %d", place, diag.Subject.Start.Column), 1)
+	}
+	_, err := io.WriteString(w, rendered)
+	return err
 }
 
 // sorted orders by file as read and then by place; what has no place comes
