@@ -591,7 +591,7 @@ func TestIntervalLog(t *testing.T) {
 
 // The commands that are sent do not depend on how the workers are run.
 func TestFingerprintsAreDeterministic(t *testing.T) {
-	w := newWorkload(t, 16, func(s *workload.Settings) { s.OpsPerWorker = 2_500 })
+	w := newWorkload(t, 16, func(s *workload.Settings) { s.OpsPerWorker = 1_100 })
 	want, err := w.PassFingerprint(context.Background(), 3, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -600,14 +600,14 @@ func TestFingerprintsAreDeterministic(t *testing.T) {
 	for _, procs := range []int{1, 8} {
 		runtime.GOMAXPROCS(procs)
 		cell := mustRun(t, Options{
-			Workload: w, Iteration: 3, OpsLimit: 2_600, // goes on beyond the pass
+			Workload: w, Iteration: 3, OpsLimit: 1_200, // goes on beyond the pass
 			Client: target(func(context.Context, *workload.Command) (mongodb.Outcome, error) { return mongodb.Outcome{}, nil }),
 		}).Cell
-		if !cell.Complete || cell.Fingerprint != want || cell.FingerprintCommands != 2_500 || cell.SequenceID != w.SequenceID(3) {
-			t.Errorf("GOMAXPROCS %d: complete %v, fingerprint %s over %d, want %s over 2500", procs, cell.Complete, cell.Fingerprint, cell.FingerprintCommands, want)
+		if !cell.Complete || cell.Fingerprint != want || cell.FingerprintCommands != 1_100 || cell.SequenceID != w.SequenceID(3) {
+			t.Errorf("GOMAXPROCS %d: complete %v, fingerprint %s over %d, want %s over 1100", procs, cell.Complete, cell.Fingerprint, cell.FingerprintCommands, want)
 		}
-		if cell.Commands != 16*2_600 {
-			t.Errorf("%d commands, want %d", cell.Commands, 16*2_600)
+		if cell.Commands != 16*1_200 {
+			t.Errorf("%d commands, want %d", cell.Commands, 16*1_200)
 		}
 	}
 }

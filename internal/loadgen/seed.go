@@ -22,7 +22,7 @@ const (
 	// may hold (48 MB): every batch is in memory three times, as documents
 	// and twice in the driver, for each of the parallel inserts.
 	batchDocuments = 1000
-	batchBytes     = 512 << 10
+	batchBytes     = 128 << 10
 	// maxSeeders bounds the inserts under way at once.
 	maxSeeders = 16
 )
