@@ -23,6 +23,7 @@ import (
 
 	"github.com/mongo-sandbox/sandbox/internal/environment"
 	"github.com/mongo-sandbox/sandbox/internal/mongodb"
+	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
 // standIn is the test/mongod executable, built by TestMain.
@@ -576,4 +577,82 @@ func TestUpWithAServerThatWasFound(t *testing.T) {
 	if d = w.up().Deployments[0]; d.Endpoints[2].Process.Command[0] != filepath.Join(bin, "mongod") {
 		t.Errorf("the repair used %v", d.Endpoints[2].Process.Command)
 	}
+}
+
+// What mongodb reads of servers is tried here, where there are servers.
+func TestMembersAnswerTheClient(t *testing.T) {
+	w := newWorld(t, deployment("a", 2, 1))
+	inv := w.up()
+	d := inv.Deployments[0]
+	password, err := w.p.Password()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := mongodb.Names{}
+	for _, m := range d.Endpoints {
+		names[address(m)] = m.Name
+		client, err := connect(t.Context(), m, inv.Username, password)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer disconnect(context.Background(), client)
+		facts, err := client.Facts(t.Context())
+		if err != nil {
+			t.Errorf("%s: %v", m.Name, err)
+		}
+		if m.Role == environment.Arbiter {
+			if facts.State != "ARBITER" {
+				t.Errorf("%s: %+v", m.Name, facts)
+			}
+			continue
+		}
+		if !facts.Embedded || facts.Version != d.ActualVersion || facts.FCV == "" || facts.Machine.CPUs < 1 || facts.Settings["storage.engine"] == "" {
+			t.Errorf("%s: %+v", m.Name, facts)
+		}
+		for key, value := range facts.Settings {
+			if strings.Contains(value, m.Name) || strings.Contains(value, strconv.Itoa(m.Port)) {
+				t.Errorf("%s = %s differs between members by nature", key, value)
+			}
+		}
+		sample, err := client.Sample(t.Context())
+		if err != nil || sample.State != facts.State {
+			t.Errorf("%s: %+v, %v", m.Name, sample, err)
+		}
+		for _, name := range []string{mongodb.CPUUser, mongodb.CPUSystem, mongodb.Uptime, mongodb.ElectionTerm, "opcounters.query", mongodb.Connections} {
+			if _, ok := sample.Values[name]; !ok {
+				t.Errorf("%s: no %s in %v", m.Name, name, sample.Values)
+			}
+		}
+		if pid := sample.Values[mongodb.ProcessID]; int(pid) != m.Process.PID {
+			t.Errorf("%s: pid %v, want %d", m.Name, pid, m.Process.PID)
+		}
+	}
+
+	wrong, err := mongodb.Connect(t.Context(), mongodb.Options{URI: d.URI(""), Username: inv.Username, Password: secret.New("wrong")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disconnect(context.Background(), wrong)
+	if err := wrong.Ping(t.Context()); !mongodb.IsAuthenticationFailure(err) {
+		t.Errorf("a wrong password: %v", err)
+	}
+
+	client := w.client(d, "")
+	if err := client.WaitPrimary(t.Context(), names); err != nil {
+		t.Error(err)
+	}
+	if err := client.WaitHealthy(t.Context(), names); err != nil {
+		t.Error(err)
+	}
+	secondary := 1
+	if hello, err := client.Hello(t.Context()); err != nil || hello.Primary == address(d.Endpoints[1]) {
+		secondary = 0
+	}
+	w.kill(inv, d.Endpoints[secondary].Name)
+	eventually(t, "WaitHealthy names the dead secondary", func() bool { // after a heartbeat
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		err := client.WaitHealthy(ctx, names)
+		return errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "member "+d.Endpoints[secondary].Name+" ")
+	})
 }
