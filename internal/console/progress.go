@@ -49,7 +49,7 @@ func (p *Progress) Close() {
 type State struct {
 	Done, Total int64
 	Detail      string   // beside the bar: counts, rate, phase
-	Lines       []string // below it, on a terminal only
+	Lines       []string // below it, on a terminal only, up to twelve
 }
 
 // Task is one piece of work in a Progress. Its methods may be called from
@@ -73,27 +73,34 @@ func (p *Progress) Task(name string) *Task {
 	if p.bars == nil {
 		return t
 	}
-	t.bar = p.bars.New(1, mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("█").Padding("░"),
+	// A total of 0 keeps the bar from ending by itself: Done and Fail do that.
+	t.bar = p.bars.New(0, mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("█").Padding("░"),
 		mpb.BarFillerClearOnComplete(), mpb.BarFillerClearOnAbort(),
 		mpb.PrependDecorators(decor.Name(name+" ", decor.WCSyncSpaceR)),
 		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return t.summary() })),
-		mpb.BarExtender(mpb.BarFillerFunc(t.drawLines), false),
+		mpb.BarBtmExtender(t.lineFillers()...),
 	)
 	return t
 }
 
-func (t *Task) drawLines(w io.Writer, _ decor.Statistics) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended {
-		return nil
-	}
-	for _, line := range t.state.Lines {
-		if _, err := fmt.Fprintln(w, line); err != nil {
+// maxLines is how many of a state's Lines are shown.
+const maxLines = 12
+
+// lineFillers draw the state's lines; each filler draws one, if it is there.
+func (t *Task) lineFillers() []mpb.BarFiller {
+	fillers := make([]mpb.BarFiller, maxLines)
+	for i := range fillers {
+		fillers[i] = mpb.BarFillerFunc(func(w io.Writer, _ decor.Statistics) error {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if t.ended || i >= len(t.state.Lines) {
+				return nil
+			}
+			_, err := fmt.Fprintln(w, t.state.Lines[i])
 			return err
-		}
+		})
 	}
-	return nil
+	return fillers
 }
 
 // summary is the text beside the bar.
@@ -140,10 +147,8 @@ func (t *Task) Update(s State) {
 	}
 	t.mu.Unlock()
 	if t.bar != nil {
-		// The bar must not complete by itself: Done and Fail end it.
-		total := max(s.Total, 1)
-		t.bar.SetTotal(total+1, false)
-		t.bar.SetCurrent(min(s.Done, total))
+		t.bar.SetTotal(max(s.Total, 1), false)
+		t.bar.SetCurrent(min(s.Done, s.Total))
 	}
 	if plain != "" {
 		t.progress.console.Notef("%s", plain)
