@@ -26,8 +26,7 @@ test: ## run the tests (under five minutes)
 	go test ./...
 
 .PHONY: check
-check: format vet lint cross race ## all that a change must pass: format, vet, lint, cross builds, tests with -race
-	GOARCH=386 $(GO) test ./internal/workload
+check: format vet lint cross test-386 race ## all that a change must pass: format, vet, lint, cross builds, tests with -race
 
 .PHONY: format
 format: ## fail if a file is not formatted
@@ -47,6 +46,10 @@ cross: ## build without cgo for linux and darwin, amd64 and arm64
 		echo "build $$os/$$arch"; GOOS=$$os GOARCH=$$arch $(GO) build -o /dev/null ./cmd/sandbox || exit 1; \
 		GOOS=$$os GOARCH=$$arch $(GO) vet ./... || exit 1; \
 	done; done
+
+.PHONY: test-386
+test-386: ## run the workload's tests as a 32-bit program: the same bytes
+	./scripts/test-386.sh
 
 .PHONY: race
 race: ## run the tests with the race detector

@@ -9,5 +9,5 @@ grep -rlE '^func Fuzz' --include='*_test.go' internal | while read -r file; do
 	done
 done | sort -u | while read -r dir target; do
 	echo "fuzz $dir $target for $time"
-	go test "./$dir" -run '^$' -fuzz "^$target\$" -fuzztime "$time"
+	go test "./$dir" -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 20x
 done
