@@ -227,12 +227,12 @@ func barChart(title, unit string, width, height int, groups []barGroup) chart {
 			above := y(b.value)
 			if b.high > 0 {
 				above = min(above, y(b.high))
-				cap := min(barWidth/4, 7)
+				end := min(barWidth/4, 7)
 				class := fmt.Sprintf("whisker t%d", b.series)
 				c.line(fmt.Sprintf("halo t%d", b.series), center, y(b.low), center, y(b.high))
 				c.line(class, center, y(b.low), center, y(b.high))
-				c.line(class, center-cap, y(b.low), center+cap, y(b.low))
-				c.line(class, center-cap, y(b.high), center+cap, y(b.high))
+				c.line(class, center-end, y(b.low), center+end, y(b.low))
+				c.line(class, center-end, y(b.high), center+end, y(b.high))
 			}
 			label := number(b.value)
 			if fits := textWidth(label) <= barSlot-1; fits {
@@ -295,7 +295,7 @@ func (c *Comparison) legend() []legendEntry {
 // page around them.
 func (c *Comparison) chartMark() string {
 	if c.Embedded() {
-		return " (embedded engine, not MongoDB)"
+		return " (embedded, not MongoDB)"
 	}
 	return ""
 }
@@ -389,7 +389,7 @@ func (c *Comparison) differenceFigure() *figure {
 func (c *Comparison) forest(title string, rows []*Difference) chart {
 	const (
 		rowHeight = 24
-		left      = 150
+		left      = 170
 		right     = 66
 		head      = 48
 	)

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ func renderCSV(w io.Writer, c *Comparison) error {
 		}
 		n := x.Result
 		if n == nil {
-			row := append(head, "", "", AllOperations)
+			row := slices.Concat(head, []string{"", "", AllOperations})
 			row = append(row, make([]string, len(csvHeader)-len(row)-2)...)
 			if err := writeRow(out, append(row, x.Reason, warning)); err != nil {
 				return err
@@ -58,9 +59,9 @@ func renderCSV(w io.Writer, c *Comparison) error {
 			continue
 		}
 		write := func(operation string, count, errs int64, throughput float64, l record.Latency, cpu *record.CPUPerCommand) error {
-			row := append(head[:len(head):len(head)], strconv.FormatBool(n.Valid), strconv.FormatBool(n.Complete),
+			row := slices.Concat(head, []string{strconv.FormatBool(n.Valid), strconv.FormatBool(n.Complete),
 				operation, strconv.FormatInt(count, 10), strconv.FormatInt(errs, 10), decimal(n.DurationS), decimal(throughput),
-				decimal(l.Mean), decimal(l.P50), decimal(l.P95), decimal(l.P99), decimal(l.P999), decimal(l.Max))
+				decimal(l.Mean), decimal(l.P50), decimal(l.P95), decimal(l.P99), decimal(l.P999), decimal(l.Max)})
 			if cpu != nil {
 				row = append(row, decimal(cpu.Primary), decimal(cpu.Secondary))
 			} else {

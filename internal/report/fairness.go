@@ -381,18 +381,18 @@ func (b *builder) fairness() {
 type addCheck func(name string, status Status, format string, args ...any)
 
 func (b *builder) checkEngine(add addCheck) {
-	var stand, real []string
+	var stand, servers []string
 	for i := range b.c.Targets {
 		if t := &b.c.Targets[i]; t.Engine == record.EngineEmbedded {
 			stand = append(stand, t.Name)
 		} else {
-			real = append(real, t.Name)
+			servers = append(servers, t.Name)
 		}
 	}
 	switch {
-	case len(stand) > 0 && len(real) > 0:
+	case len(stand) > 0 && len(servers) > 0:
 		add("Engine", Unfair, "the embedded engine stood in for %s, and MongoDB answered for %s: they cannot be compared",
-			list(stand), list(real))
+			list(stand), list(servers))
 	case len(stand) > 0:
 		add("Engine", Caution, "the embedded engine answered for every target, so differences are noise or the environment's, never MongoDB's")
 	}

@@ -28,6 +28,7 @@ type forge struct {
 	noise      float64 // relative standard deviation of a window
 	between    float64 // and of an iteration
 	window     float64 // seconds
+	grid       int     // distinct latencies of a window
 	// short cells stop after this share of the pass.
 	passShare map[int64]float64
 	cpu       map[string]float64 // µs per command on the primary
@@ -46,7 +47,7 @@ var mixShares = []struct {
 func newForge(t testing.TB, targets []record.Target, sizes []record.Size, duration time.Duration) *forge {
 	started := time.Date(2026, 11, 6, 9, 30, 0, 0, time.UTC)
 	finished := started.Add(7 * time.Hour)
-	return &forge{t: t, noise: 0.02, between: 0.006, window: 60,
+	return &forge{t: t, noise: 0.02, between: 0.006, window: 60, grid: 400,
 		run: record.Run{
 			SchemaVersion: record.SchemaVersion, ID: "20261106-093000-first-look", Started: started, Finished: &finished,
 			Environment: "mongodb-9-first-look", Platform: "gcp", Engine: record.EngineMongod, Order: "sequential",
@@ -95,12 +96,11 @@ func (f *forge) target(name, distribution, release, version string) record.Targe
 // lognormal fills a histogram with n values around mean µs.
 func (f *forge) lognormal(n int64, mean, sigma float64) (h *hdrhistogram.Histogram, sum int64) {
 	h = record.NewHistogram()
-	const grid = 400
 	left := n
-	for k := range grid {
-		z := math.Sqrt2 * math.Erfinv(2*(float64(k)+0.5)/grid-1)
+	for k := range f.grid {
+		z := math.Sqrt2 * math.Erfinv(2*(float64(k)+0.5)/float64(f.grid)-1)
 		v := int64(mean * math.Exp(sigma*z-sigma*sigma/2))
-		count := left / int64(grid-k)
+		count := left / int64(f.grid-k)
 		left -= count
 		if count == 0 {
 			continue
@@ -260,8 +260,8 @@ var forgeries sync.Map
 
 // forged returns a copy that a test may change: of the run's and the cells'
 // fields, not of what their maps and slices hold.
-func forged(t testing.TB, name string, make func(testing.TB) Input) Input {
-	made, _ := forgeries.LoadOrStore(name, sync.OnceValue(func() Input { return make(t) }))
+func forged(t testing.TB, name string, forge func(testing.TB) Input) Input {
+	made, _ := forgeries.LoadOrStore(name, sync.OnceValue(func() Input { return forge(t) }))
 	in := made.(func() Input)()
 	in.Cells = slices.Clone(in.Cells)
 	for i := range in.Cells {

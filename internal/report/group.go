@@ -413,22 +413,36 @@ func timelineStep(durationS float64) time.Duration {
 }
 
 func (b *builder) timelines(g int) error {
+	var cells []*CellInput
 	for t := range b.c.Targets {
 		if !b.c.Groups[g].Summaries[t].Shown() {
 			continue
 		}
 		for _, in := range b.counted[g][t] {
-			if in.Intervals == nil {
-				continue
+			if in.Intervals != nil {
+				cells = append(cells, in)
 			}
-			line := Timeline{Group: g, Target: in.ID.Target, Iteration: in.ID.Iteration, Step: timelineStep(in.Cell.DurationS)}
+		}
+	}
+	lines := make([]Timeline, len(cells))
+	var tasks errgroup.Group
+	tasks.SetLimit(4)
+	for i, in := range cells {
+		tasks.Go(func() error {
+			lines[i] = Timeline{Group: g, Target: in.ID.Target, Iteration: in.ID.Iteration, Step: timelineStep(in.Cell.DurationS)}
 			var err error
-			if line.Points, err = points(in, line.Step.Seconds()); err != nil {
+			if lines[i].Points, err = points(in, lines[i].Step.Seconds()); err != nil {
 				return fmt.Errorf("%s: %w", in.ID, err)
 			}
-			if len(line.Points) > 0 {
-				b.c.Timelines = append(b.c.Timelines, line)
-			}
+			return nil
+		})
+	}
+	if err := tasks.Wait(); err != nil {
+		return err
+	}
+	for _, line := range lines {
+		if len(line.Points) > 0 {
+			b.c.Timelines = append(b.c.Timelines, line)
 		}
 	}
 	return nil

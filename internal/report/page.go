@@ -165,6 +165,10 @@ func (c *Comparison) fairGlance() glance {
 	default:
 		g.Answers = append(g.Answers, "yes: same commands, same environment, valid cells")
 	}
+	if c.Embedded() {
+		g.Tone = toneBad
+		g.Answers = append(g.Answers, "whatever it says: the embedded engine answered, not MongoDB")
+	}
 	return g
 }
 
@@ -215,7 +219,7 @@ func (c *Comparison) sureGlance() glance {
 	var over, within, without []string
 	compared := 0
 	for k := range c.Groups {
-		var any, interval, single bool
+		var found, interval, single bool
 		for i := range c.Differences {
 			d := &c.Differences[i]
 			if d.Group != k {
@@ -225,13 +229,13 @@ func (c *Comparison) sureGlance() glance {
 				compared++
 			}
 			if d.Metric == MetricThroughput {
-				any = true
+				found = true
 				interval = interval || d.Ratio.HasInterval()
 				single = single || d.Ratio.WithinRun
 			}
 		}
 		switch label := c.Groups[k].Label; {
-		case !any:
+		case !found:
 		case !interval:
 			without = append(without, label)
 		case single:
@@ -337,8 +341,6 @@ func (c *Comparison) absentRow(s *Summary, columns int) ([]cell, bool) {
 	cells[columns-1] = cell{Text: word, Tone: toneBad}
 	return cells, true
 }
-
-func (c *Comparison) againstBaseline() string { return "vs " + c.Baseline }
 
 func (c *Comparison) differsSection() section {
 	s := section{ID: "differs", Title: "What differs, by how much, and is it more than noise?"}
@@ -676,7 +678,7 @@ func (c *Comparison) planTable() *sheet {
 			}
 		}
 		k := slices.IndexFunc(all, func(y shown) bool {
-			return slices.EqualFunc(x.cells, y.cells, func(a, b []cell) bool { return slices.Equal(a, b) })
+			return slices.EqualFunc(x.cells, y.cells, slices.Equal)
 		})
 		if k >= 0 {
 			all[k].sizes = append(all[k].sizes, x.sizes...)
@@ -869,7 +871,8 @@ func shellQuote(args []string) string {
 	quoted := make([]string, len(args))
 	for i, a := range args {
 		plain := a != "" && !strings.ContainsFunc(a, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r))
+			letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+			return !letter && !strings.ContainsRune("-_./:=,@%+", r)
 		})
 		if plain {
 			quoted[i] = a

@@ -65,12 +65,25 @@ func signed(p float64) string {
 	return s
 }
 
+// bound is signed even where it rounds to zero: the sign tells on which
+// side of zero it is.
+func bound(ratio float64) string {
+	s := signed((ratio - 1) * 100)
+	if s == "0.0" && ratio > 1 {
+		return "+0.0"
+	}
+	if s == "0.0" && ratio < 1 {
+		return "-0.0"
+	}
+	return s
+}
+
 // interval writes the 95 % interval of a ratio: -4.1 to -0.5 %.
 func interval(r stats.Ratio) string {
 	if !r.HasInterval() {
 		return none
 	}
-	return signed((r.Low-1)*100) + " to " + signed((r.High-1)*100) + " %"
+	return bound(r.Low) + " to " + bound(r.High) + " %"
 }
 
 // percent writes a share, with the digits that small ones need.

@@ -111,6 +111,45 @@ func (d *Distribution) Merge(other *Distribution) error {
 	return nil
 }
 
+// mergeAll is the distribution of all parts together.
+func mergeAll(parts []*Distribution) (*Distribution, error) {
+	all := &Distribution{}
+	last := int32(-1)
+	for _, p := range parts {
+		if p.Count() == 0 {
+			continue
+		}
+		if all.total > 0 && p.geometry != all.geometry {
+			return nil, errGeometry
+		}
+		all.geometry = p.geometry
+		all.total += p.total
+		last = max(last, p.index[len(p.index)-1])
+	}
+	dense := make([]int64, last+1)
+	used := 0
+	for _, p := range parts {
+		if p.Count() == 0 {
+			continue
+		}
+		for i, index := range p.index {
+			if dense[index] == 0 {
+				used++
+			}
+			dense[index] += p.count[i]
+		}
+	}
+	all.index = make([]int32, 0, used)
+	all.count = make([]int64, 0, used)
+	for i, c := range dense {
+		if c > 0 {
+			all.index = append(all.index, int32(i))
+			all.count = append(all.count, c)
+		}
+	}
+	return all, nil
+}
+
 // Quantile is the smallest recorded value that at least the share q (0 to 1)
 // of all values does not exceed, read as HDR histograms do: the highest value
 // of its bucket, so at most the histogram's precision above the exact one.
@@ -159,12 +198,12 @@ type cumulative struct {
 }
 
 func newCumulative(parts []*Distribution) (*cumulative, error) {
-	var all Distribution
+	all, err := mergeAll(parts)
+	if err != nil {
+		return nil, err
+	}
 	c := &cumulative{windows: len(parts), totals: make([]int64, len(parts))}
 	for w, p := range parts {
-		if err := all.Merge(p); err != nil {
-			return nil, err
-		}
 		c.totals[w] = p.Count()
 	}
 	c.low = make([]float64, len(all.index))

@@ -84,12 +84,12 @@ func Estimate(iterations [][]Window, metrics []Metric, seed uint64) ([]float64, 
 		series = append(series, it)
 		all = append(all, windows...)
 	}
+	latency, err := latencyOf(all)
+	if err != nil {
+		return nil, nil, err
+	}
 	for m, metric := range metrics {
-		v, err := Value(all, metric)
-		if err != nil {
-			return nil, nil, err
-		}
-		values[m] = v
+		values[m] = value(all, latency, metric)
 		// Streams of their own, so that asking for one metric more
 		// changes none of the others.
 		key := uint64(metric.kind)<<56 ^ math.Float64bits(metric.quantile)
@@ -98,31 +98,37 @@ func Estimate(iterations [][]Window, metrics []Metric, seed uint64) ([]float64, 
 	return values, spreads, nil
 }
 
-// Value is the estimate of a metric over windows taken together, 0 when they
-// are empty.
-func Value(windows []Window, metric Metric) (float64, error) {
+func latencyOf(windows []Window) (*Distribution, error) {
+	parts := make([]*Distribution, len(windows))
+	for i := range windows {
+		parts[i] = windows[i].Latency
+	}
+	all, err := mergeAll(parts)
+	if err != nil {
+		return nil, fmt.Errorf("merge windows: %w", err)
+	}
+	return all, nil
+}
+
+// value is the estimate of a metric over windows taken together, whose
+// latencies are in latency; 0 when they are empty.
+func value(windows []Window, latency *Distribution, metric Metric) float64 {
 	var seconds, sum float64
 	var count int64
-	var latency Distribution
 	for _, w := range windows {
 		seconds += w.Seconds
 		sum += w.Sum
 		count += w.Count
-		if metric.kind == kindQuantile {
-			if err := latency.Merge(w.Latency); err != nil {
-				return 0, fmt.Errorf("merge windows: %w", err)
-			}
-		}
 	}
 	switch {
 	case metric.kind == kindQuantile:
-		return latency.Quantile(metric.quantile), nil
+		return latency.Quantile(metric.quantile)
 	case metric.kind == kindMean && count > 0:
-		return sum / float64(count), nil
+		return sum / float64(count)
 	case metric.kind == kindThroughput && seconds > 0:
-		return float64(count) / seconds, nil
+		return float64(count) / seconds
 	}
-	return 0, nil
+	return 0
 }
 
 // SpreadOfValues is the spread of the mean of values that have no windows,
