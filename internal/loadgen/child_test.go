@@ -23,10 +23,10 @@ import (
 const roleVariable = "SANDBOX_LOADGEN_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	switch role := os.Getenv(roleVariable); {
-	case role == "":
+	switch role := os.Getenv(roleVariable); role {
+	case "":
 		goleak.VerifyTestMain(m)
-	case role == "server":
+	case "server":
 		childServer()
 	default:
 		childClient(strings.TrimPrefix(role, "client "))

@@ -1,7 +1,10 @@
 package loadgen
 
 import (
+	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,11 +28,30 @@ func readUsage() usage {
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
 		return usage{}
 	}
-	rss := int64(ru.Maxrss)
-	if runtime.GOOS != "darwin" {
-		rss *= 1024 // getrusage(2): kilobytes on Linux, bytes on macOS
+	return usage{cpu: time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), maxRSS: peakRSS(&ru)}
+}
+
+// peakRSS is the most memory that was resident, in bytes. On Linux ru_maxrss
+// would not do: it starts at what the parent had when it started us. VmHWM
+// in proc(5) does not.
+func peakRSS(ru *unix.Rusage) int64 {
+	if runtime.GOOS != "linux" {
+		return int64(ru.Maxrss) //nolint:unconvert // bytes on macOS; the type is int32 on 32-bit systems
 	}
-	return usage{cpu: time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), maxRSS: rss}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			if err != nil {
+				return 0
+			}
+			return kb * 1024
+		}
+	}
+	return 0
 }
 
 // clientUsage is what was used between two readings that lie elapsed apart.
