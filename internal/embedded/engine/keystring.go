@@ -10,10 +10,9 @@ import (
 )
 
 // An encoded key compares with bytes.Compare as its values compare with
-// compare. Every value's encoding is self-delimiting: no encoding is a prefix
-// of another one. The bytes of a descending field are inverted. A complete key
-// ends with endOfKey, so that a string's escaped NUL never meets the end of
-// the key.
+// compare. No value's encoding is the beginning of another one's, so that
+// encodings can be put one after the other. The bytes of a descending field
+// are inverted. A complete key ends with endOfKey.
 const (
 	endOfKey = 0x04
 	afterKey = 0xFF // greater than every byte that can follow a value
@@ -100,15 +99,15 @@ func invert(b []byte) {
 	}
 }
 
-// appendEscaped ends a string with a NUL and writes its own NULs as 00 FF.
+// appendEscaped ends a string with 00 00 and writes its own NULs as 00 01.
 func appendEscaped(dst, s []byte) []byte {
 	for i := range s {
 		dst = append(dst, s[i])
 		if s[i] == 0 {
-			dst = append(dst, 0xFF)
+			dst = append(dst, 1)
 		}
 	}
-	return append(dst, 0)
+	return append(dst, 0, 0)
 }
 
 // appendNumberKey writes the nearest double in order-preserving form; beyond
