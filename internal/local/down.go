@@ -50,7 +50,7 @@ func (p *Platform) Down(ctx context.Context) (*Removed, error) {
 		if err := p.looksLikeState(); err != nil {
 			return nil, err
 		}
-		unlock, err := p.lock()
+		unlock, err := p.lock(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -30,6 +31,9 @@ import (
 var standIn string
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv("SANDBOX_TEST_UP"); dir != "" {
+		os.Exit(upInAChild(dir, os.Getenv("SANDBOX_TEST_STANDIN")))
+	}
 	dir, err := os.MkdirTemp("", "sandbox-local-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -655,4 +659,65 @@ func TestMembersAnswerTheClient(t *testing.T) {
 		err := client.WaitHealthy(ctx, names)
 		return errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "member "+d.Endpoints[secondary].Name+" ")
 	})
+}
+
+// upInAChild is Up in a process that can be killed. It prints a line per
+// event.
+func upInAChild(dir, standIn string) int {
+	p := New(Options{Dir: dir, EmbeddedCommand: []string{standIn}, Progress: func(e Event) { fmt.Println(e.Stage, e.Member) }})
+	spec := &environment.Spec{Name: "test", Platform: environment.Local, Deployments: []environment.Deployment{deployment("a", 3, 0)}}
+	if _, err := p.Up(context.Background(), spec); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func TestNothingIsLostWhenUpIsKilled(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for after := 1; after <= 6; after++ { // events: three starts, initiating, waiting, a healthy member
+		t.Run(strconv.Itoa(after), func(t *testing.T) {
+			w := newWorld(t, deployment("a", 3, 0))
+			child := exec.Command(self)
+			child.Env = append(os.Environ(), "SANDBOX_TEST_UP="+w.opts.Dir, "SANDBOX_TEST_STANDIN="+standIn)
+			child.Stderr = os.Stderr
+			out, err := child.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := child.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			for range after {
+				if !lines.Scan() {
+					t.Error("the child has ended too early")
+				}
+			}
+			if err := child.Process.Kill(); err != nil {
+				t.Error(err)
+			}
+			_ = child.Wait() // was killed
+			if after%2 == 0 {
+				inv := w.up()
+				w.wantHealthy("PRIMARY", "SECONDARY", "SECONDARY")
+				found, err := w.p.running(t.Context())
+				if err != nil || len(found) != 3 {
+					t.Errorf("running: %v, %v", found, err)
+				}
+				for conf, processes := range found {
+					if name := filepath.Base(filepath.Dir(conf)); len(processes) != 1 || processes[0].PID != pids(inv)[name] {
+						t.Errorf("%s runs as %v, the inventory says %v", name, processes, pids(inv))
+					}
+				}
+			}
+			if _, err := w.p.Down(t.Context()); err != nil {
+				t.Error(err)
+			}
+			w.wantNothing(&environment.Inventory{})
+		})
+	}
 }

@@ -1,17 +1,21 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // lock keeps a second Up or Down out of the state folder. It is gone with
 // the process that holds it, however that ends.
-func (p *Platform) lock() (unlock func(), err error) {
+func (p *Platform) lock(ctx context.Context) (unlock func(), err error) {
+	patience := time.Now().Add(5 * time.Second)
 	for {
 		if err := os.MkdirAll(p.dir, 0o700); err != nil {
 			return nil, fmt.Errorf("lock %s: %w", p.dir, err)
@@ -25,10 +29,22 @@ func (p *Platform) lock() (unlock func(), err error) {
 		}
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			holder := make([]byte, 32)
-			n, _ := f.Read(holder)
+			text := make([]byte, 32)
+			n, _ := f.Read(text)
 			_ = f.Close()
-			return nil, fmt.Errorf("another sandbox command (pid %s) is working on this environment: wait for it to end", strings.TrimSpace(string(holder[:n])))
+			holder, _ := strconv.Atoi(strings.TrimSpace(string(text[:n])))
+			if time.Now().After(patience) || len(commandLine(holder)) > 0 {
+				return nil, fmt.Errorf("another sandbox command (pid %d) is working on this environment: wait for it to end", holder)
+			}
+			// The holder is gone, or has the lock so freshly that it has not
+			// said so. A member that a killed Up was about to start keeps the
+			// lock until it is executed, and has its command line then.
+			select {
+			case <-ctx.Done():
+				return nil, fmt.Errorf("lock %s: %w", p.dir, ctx.Err())
+			case <-time.After(pollEvery):
+			}
+			continue
 		}
 		if err != nil {
 			_ = f.Close()

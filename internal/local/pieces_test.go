@@ -182,18 +182,18 @@ func TestDownRemovesOnlyState(t *testing.T) {
 
 func TestLockKeepsOthersOut(t *testing.T) {
 	p := newPlatform(t, Options{})
-	unlock, err := p.lock()
+	unlock, err := p.lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newPlatform(t, Options{Dir: p.dir}).lock(); err == nil || !strings.Contains(err.Error(), "pid "+strconv.Itoa(os.Getpid())) {
+	if _, err := newPlatform(t, Options{Dir: p.dir}).lock(t.Context()); err == nil || !strings.Contains(err.Error(), "pid "+strconv.Itoa(os.Getpid())) {
 		t.Errorf("the second lock: %v", err)
 	}
 	if _, err := p.Down(t.Context()); err == nil {
 		t.Error("Down works on a locked folder")
 	}
 	unlock()
-	again, err := p.lock()
+	again, err := p.lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (p *Platform) Up(ctx context.Context, spec *environment.Spec) (*environment
 	if spec.Platform != environment.Local {
 		return nil, fmt.Errorf("up: the environment is for platform %q", spec.Platform)
 	}
-	unlock, err := p.lock()
+	unlock, err := p.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
