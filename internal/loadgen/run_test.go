@@ -679,3 +679,62 @@ func TestOptionsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// slowSink holds the collector up once.
+type slowSink struct {
+	memorySink
+	delay time.Duration
+}
+
+func (s *slowSink) Interval(v record.Interval) error {
+	time.Sleep(s.delay)
+	s.delay = 0
+	return s.memorySink.Interval(v)
+}
+
+// A collector that is held up costs throughput, but no sample, and is told.
+func TestSlowSinkLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &slowSink{delay: 15 * time.Second}
+		w := newWorkload(t, 16, onlyFinds)
+		cell := mustRun(t, Options{Workload: w, Iteration: 1, Client: steady(2 * time.Millisecond), Duration: 20 * time.Second, Sink: sink}).Cell
+		intervals, windows, _ := sink.sums()
+		if cell.Commands != intervals || cell.Commands != windows || cell.Operations["find"].Count != cell.Commands {
+			t.Errorf("%d commands, %d in intervals, %d in windows", cell.Commands, intervals, windows)
+		}
+		// The rings hold 4,096 samples each, 8 s; then the workers wait
+		// until the sink returns after 16 s.
+		if cell.Commands < 16*(4_096+2_000) || cell.Commands > 16*8_000 {
+			t.Errorf("%d commands", cell.Commands)
+		}
+		near(t, "max", cell.LatencyMS.Max, 2)
+		if !slices.ContainsFunc(cell.Warnings, func(w string) bool { return strings.Contains(w, "for the recording of their results") }) {
+			t.Errorf("warnings %q do not tell of the wait", cell.Warnings)
+		}
+	})
+}
+
+// A sample that comes after its interval was written is not lost.
+func TestLateSample(t *testing.T) {
+	sink := &memorySink{}
+	p := newPhase(Options{Workload: newWorkload(t, 1), Iteration: 1, Sink: sink}, defaultLimits())
+	w := newWorker(p, 0, newRing(1))
+	p.workers = []*worker{w}
+	push := func(end time.Duration) { w.ring.push(&sample{end: end, service: 1}) }
+	push(time.Second) // the end of the first interval belongs to it
+	if err := p.collector.poll(2400 * time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	push(900 * time.Millisecond)
+	push(2500 * time.Millisecond)
+	if err := p.collector.finish(); err != nil {
+		t.Fatal(err)
+	}
+	var counts []int64
+	for _, i := range sink.intervals {
+		counts = append(counts, i.Operations["find"].Count)
+	}
+	if !slices.Equal(counts, []int64{1, 0, 2}) {
+		t.Errorf("intervals of %v commands, want 1, 0 and 2: the late one in the oldest that was open", counts)
+	}
+}
