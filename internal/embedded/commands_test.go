@@ -24,7 +24,7 @@ func TestAuthentication(t *testing.T) {
 	if err := good.Ping(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
-	runOK(t, good, "admin", bson.D{{Key: "createUser", Value: "reader"}, {Key: "pwd", Value: "r"},
+	runOK(t, good, bson.D{{Key: "createUser", Value: "reader"}, {Key: "pwd", Value: "r"},
 		{Key: "roles", Value: bson.A{bson.D{{Key: "role", Value: "read"}, {Key: "db", Value: "db"}}}}})
 
 	for name, cred := range map[string]options.Credential{
@@ -78,7 +78,7 @@ func TestAuthentication(t *testing.T) {
 		})
 	}
 	// A user that is dropped loses what its connections could do.
-	runOK(t, good, "admin", bson.D{{Key: "dropUser", Value: "reader"}})
+	runOK(t, good, bson.D{{Key: "dropUser", Value: "reader"}})
 	if got := code(w.run("db", bson.D{{Key: "find", Value: "c"}})); got != codeUnauthorized {
 		t.Errorf("find of a dropped user: code %d", got)
 	}
@@ -355,7 +355,7 @@ func TestTransactionsExpire(t *testing.T) {
 	}
 	// One whose connection has ended has less time.
 	begin(2)
-	w.nc.Close() //nolint:errcheck // it is to break
+	_ = w.nc.Close()
 	deadline := time.Now().Add(10 * time.Second)
 	for s.sessions.expire(time.Now().Add(orphanTimeout+time.Second)) == 0 {
 		if time.Now().After(deadline) {
@@ -429,7 +429,7 @@ func TestDriverTransactions(t *testing.T) {
 		}
 	}
 	// A commit whose connection breaks is tried again by the driver.
-	runOK(t, client, "admin", bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: bson.D{{Key: "times", Value: 1}}},
+	runOK(t, client, bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: bson.D{{Key: "times", Value: 1}}},
 		{Key: "data", Value: bson.D{{Key: "failCommands", Value: bson.A{"commitTransaction"}}, {Key: "closeConnection", Value: true}}}})
 	if err := move(nil); err != nil {
 		t.Errorf("transaction whose commit lost its connection: %v", err)
@@ -449,7 +449,7 @@ func TestFailPoints(t *testing.T) {
 	coll := client.Database("db").Collection("c")
 	set := func(mode any, data ...bson.E) {
 		t.Helper()
-		runOK(t, client, "admin", bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: mode},
+		runOK(t, client, bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: mode},
 			{Key: "data", Value: append(bson.D{{Key: "failCommands", Value: bson.A{"insert"}}}, data...)}})
 		started.Store(0)
 	}

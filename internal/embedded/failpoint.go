@@ -135,7 +135,7 @@ func (p *failPoint) readMode(mode element) (off bool, err error) {
 }
 
 func (p *failPoint) readData(e element) error {
-	ok := true
+	var ok bool
 	var n int64
 	switch string(e.key) {
 	case "failCommands":

@@ -110,9 +110,9 @@ func (r *replica) handOver(ctx context.Context, period, catchUp time.Duration, f
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state == statePrimary {
+		r.frozenUntil = time.Now().Add(period)
 		r.stepDown("asked to")
 	}
-	r.frozenUntil = time.Now().Add(period)
 	return nil
 }
 
@@ -121,7 +121,7 @@ func (r *replica) handOver(ctx context.Context, period, catchUp time.Duration, f
 // vote it gives.
 func (r *replica) relieve(ctx context.Context, follower *peer, term int64, period time.Duration) error {
 	r.mu.Lock()
-	r.handingTo = follower
+	r.handingTo, r.handingFor = follower, period
 	self := r.self
 	r.mu.Unlock()
 	_, err := follower.client.call(ctx, bson.D{
@@ -130,9 +130,6 @@ func (r *replica) relieve(ctx context.Context, follower *peer, term int64, perio
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.handingTo = nil
-	if err == nil {
-		r.frozenUntil = time.Now().Add(period)
-	}
 	return err
 }
 

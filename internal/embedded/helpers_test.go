@@ -61,7 +61,6 @@ type wire struct {
 	t  testing.TB
 	nc net.Conn
 	r  *bufio.Reader
-	id int32
 }
 
 func dialWire(t testing.TB, s *Server) *wire {

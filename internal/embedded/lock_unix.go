@@ -34,7 +34,7 @@ func acquireLock(dir string) (*lockFile, error) {
 		}
 		return nil, fmt.Errorf("lock dbPath %s: %w", path, err)
 	}
-	if err := file.Truncate(0); err == nil {
+	if err = file.Truncate(0); err == nil {
 		_, err = fmt.Fprintf(file, "%d\n", os.Getpid())
 	}
 	if err != nil {
@@ -57,5 +57,5 @@ func processUsage() (userUS, systemUS, majorFaults int64) {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0, 0, 0
 	}
-	return u.Utime.Nano() / 1000, u.Stime.Nano() / 1000, int64(u.Majflt)
+	return u.Utime.Nano() / 1000, u.Stime.Nano() / 1000, u.Majflt
 }

@@ -42,11 +42,11 @@ func parseOptions(path string) (*settings, error) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("Error reading config file %s: %w", path, errors.Unwrap(err)) //nolint:staticcheck // mongod's wording
+		return nil, fmt.Errorf("Error reading config file %s: %w", path, errors.Unwrap(err))
 	}
 	var root yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions(text, &root, yaml.UseOrderedMap()); err != nil {
-		return nil, fmt.Errorf("Error parsing YAML config file: %s", yaml.FormatError(err, false, false)) //nolint:staticcheck // mongod's wording
+		return nil, fmt.Errorf("Error parsing YAML config file: %s", yaml.FormatError(err, false, false))
 	}
 	o.Parsed = bson.D{{Key: "config", Value: path}}
 	r := confReader{o: o, folder: filepath.Dir(path)}
@@ -110,7 +110,7 @@ func (r *confReader) section(prefix string, m yaml.MapSlice) (bson.D, error) {
 func unrecognized(name string) error { return fmt.Errorf("Unrecognized option: %s", name) } //nolint:staticcheck // mongod's wording
 
 func wrongType(name, want string) error {
-	return fmt.Errorf("The value of option %s is not %s", name, want) //nolint:staticcheck // near mongod's wording
+	return fmt.Errorf("The value of option %s is not %s", name, want) //nolint:staticcheck // mongod's wording
 }
 
 func isSection(name string) bool {
@@ -179,7 +179,7 @@ func (r *confReader) option(name string, v any) (any, error) {
 	case "storage.engine":
 		text, err := word(name, v)
 		if err == nil && text != "wiredTiger" {
-			err = fmt.Errorf("Cannot start server with an unknown storage engine: %s", text) //nolint:staticcheck // mongod's wording
+			err = fmt.Errorf("Cannot start server with an unknown storage engine: %s", text)
 		}
 		return text, err
 	case "storage.wiredTiger.engineConfig.cacheSizeGB":
@@ -288,7 +288,7 @@ func (r *confReader) setParameters(m yaml.MapSlice) (bson.D, error) {
 			"storageEngineConcurrentWriteTransactions", "diagnosticDataCollectionPeriodMillis":
 			value, err = float(full, item.Value)
 		default:
-			err = fmt.Errorf("Illegal --setParameter parameter: \"%s\"", name) //nolint:staticcheck // mongod's wording
+			err = fmt.Errorf("Illegal --setParameter parameter: \"%s\"", name)
 		}
 		if err != nil {
 			return nil, err
@@ -331,7 +331,7 @@ func (r *confReader) finish() error {
 func readKeyFile(path string) (secret.Text, error) {
 	key, err := secret.Read(path)
 	if err != nil {
-		return key, fmt.Errorf("Unable to acquire security key[s]: %w", err) //nolint:staticcheck // mongod's wording
+		return key, fmt.Errorf("Unable to acquire security key[s]: %w", err)
 	}
 	text := strings.Join(strings.Fields(key.Reveal()), "")
 	if n := len(text); n < 6 || n > 1024 {

@@ -162,7 +162,7 @@ func TestMainRunsAndStops(t *testing.T) {
 	if err != nil || strings.TrimSpace(string(pid)) != itoa(os.Getpid()) {
 		t.Errorf("pid file %q, error %v", pid, err)
 	}
-	options := runOK(t, client, "admin", bson.D{{Key: "getCmdLineOpts", Value: 1}})
+	options := runOK(t, client, bson.D{{Key: "getCmdLineOpts", Value: 1}})
 	if options.Lookup("parsed", "storage", "dbPath").StringValue() != dir+"/db" {
 		t.Errorf("getCmdLineOpts: %v", options)
 	}

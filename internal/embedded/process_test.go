@@ -144,7 +144,7 @@ func TestProcesses(t *testing.T) {
 	primary := func(hello bson.Raw) bool { return hello.Lookup("isWritablePrimary").Boolean() }
 	wait(first, "first primary", primary)
 	t.Logf("3 processes are up after %v", time.Since(start))
-	runOK(t, first, "admin", bson.D{{Key: "createUser", Value: "admin"}, {Key: "pwd", Value: "pw"}, {Key: "roles", Value: bson.A{"root"}}})
+	runOK(t, first, bson.D{{Key: "createUser", Value: "admin"}, {Key: "pwd", Value: "pw"}, {Key: "roles", Value: bson.A{"root"}}})
 
 	auth := options.Client().SetAuth(options.Credential{Username: "admin", Password: "pw"})
 	client := connect(t, "mongodb://"+strings.Join(hosts, ",")+"/?replicaSet=rs", auth)
@@ -156,7 +156,7 @@ func TestProcesses(t *testing.T) {
 	if n, err := secondary.CountDocuments(ctx, bson.D{}); err != nil || n != 1 {
 		t.Errorf("%d documents through a secondary, error %v", n, err)
 	}
-	info := runOK(t, client, "admin", bson.D{{Key: "buildInfo", Value: 1}})
+	info := runOK(t, client, bson.D{{Key: "buildInfo", Value: 1}})
 	if info.Lookup("version").StringValue() != "9.0.4" || !info.Lookup("sandboxEmbedded").Boolean() {
 		t.Errorf("buildInfo: %v", info)
 	}

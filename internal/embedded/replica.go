@@ -42,8 +42,13 @@ func (s memberState) String() string {
 	return "UNKNOWN"
 }
 
-// memberCallTimeout bounds a heartbeat or a vote.
-const memberCallTimeout = 2 * time.Second
+const (
+	// memberCallTimeout bounds a heartbeat or a vote.
+	memberCallTimeout = 2 * time.Second
+	// patience is how long a member that has given its vote waits to hear of
+	// the winner before it stands itself.
+	patience = time.Second
+)
 
 // replica is this server as a member of its replica set.
 //
@@ -64,7 +69,8 @@ type replica struct {
 	state       memberState
 	term        int64
 	votedTerm   int64
-	primary     int // index of the member known as primary; -1
+	votedAt     time.Time // when the last vote was given to another member
+	primary     int       // index of the member known as primary; -1
 	electing    bool
 	electedAt   time.Time
 	frozenUntil time.Time // not a candidate before
@@ -74,7 +80,8 @@ type replica struct {
 	topology    int64
 	incoming    *engine.Engine // data being handed over by the primary
 
-	handingTo *peer // the member this primary wants to be relieved by
+	handingTo  *peer         // the member this primary wants to be relieved by
+	handingFor time.Duration // how long it will not stand again
 
 	cursors forwardedCursors
 }
@@ -398,7 +405,7 @@ func (r *replica) evaluate() {
 		r.publish()
 		r.s.log.Warn("primary is gone", "primary", r.cfg.Members[i].Host, "cause", r.peers[i].failure)
 	}
-	if r.state != stateSecondary || !majority || !allKnown || r.electing || now.Before(r.frozenUntil) || r.cfg.Members[r.self].Priority <= 0 {
+	if r.state != stateSecondary || !majority || !allKnown || r.electing || now.Before(r.frozenUntil) || now.Sub(r.votedAt) < patience || r.cfg.Members[r.self].Priority <= 0 {
 		return
 	}
 	if best := r.best(now, false); best != r.self {
@@ -782,7 +789,9 @@ func (r *replica) vote(_ context.Context, _ *conn, q *request) (bson.D, error) {
 			reason = err.Error()
 		} else {
 			r.term, r.votedTerm = b.Term, b.Term
+			r.votedAt = time.Now()
 			if r.state == statePrimary {
+				r.frozenUntil = r.votedAt.Add(r.handingFor)
 				r.stepDown("handed over")
 			}
 		}

@@ -27,19 +27,19 @@ type set struct {
 	uri     string
 }
 
-// startSet starts n members, the last of them an arbiter if asked for, and
+// startSet starts three members, the last of them an arbiter if asked for, and
 // initiates them through the driver.
-func startSet(t testing.TB, n int, arbiter bool, cfg Config) *set {
+func startSet(t testing.TB, arbiter bool, cfg Config) *set {
 	t.Helper()
 	cfg.ReplicaSet = "rs"
 	x := &set{}
 	var hosts []string
 	members := bson.A{}
-	for i := range n {
+	for i := range 3 {
 		s := startServer(t, cfg)
 		x.members = append(x.members, s)
 		hosts = append(hosts, s.Addr())
-		members = append(members, bson.D{{Key: "_id", Value: i}, {Key: "host", Value: s.Addr()}, {Key: "arbiterOnly", Value: arbiter && i == n-1}})
+		members = append(members, bson.D{{Key: "_id", Value: i}, {Key: "host", Value: s.Addr()}, {Key: "arbiterOnly", Value: arbiter && i == 2}})
 	}
 	x.uri = "mongodb://" + strings.Join(hosts, ",") + "/?replicaSet=rs"
 	start := time.Now()
@@ -51,7 +51,7 @@ func startSet(t testing.TB, n int, arbiter bool, cfg Config) *set {
 	}
 	x.waitPrimary(t)
 	x.waitFor(t, func(i int, v *replView) bool { return v.primary >= 0 })
-	t.Logf("set of %d is up after %v", n, time.Since(start))
+	t.Logf("set is up after %v", time.Since(start))
 	return x
 }
 
@@ -96,9 +96,9 @@ func (x *set) direct(i int) string {
 	return "mongodb://" + x.members[i].Addr() + "/?directConnection=true"
 }
 
-func runOK(t testing.TB, client *mongo.Client, db string, command bson.D) bson.Raw {
+func runOK(t testing.TB, client *mongo.Client, command bson.D) bson.Raw {
 	t.Helper()
-	raw, err := client.Database(db).RunCommand(testContext(t), command).Raw()
+	raw, err := client.Database("admin").RunCommand(testContext(t), command).Raw()
 	if err != nil {
 		t.Fatalf("%s: %v", command[0].Key, err)
 	}
@@ -107,7 +107,7 @@ func runOK(t testing.TB, client *mongo.Client, db string, command bson.D) bson.R
 
 func TestSetIsUpFast(t *testing.T) {
 	start := time.Now()
-	x := startSet(t, 3, true, Config{Heartbeat: 500 * time.Millisecond})
+	x := startSet(t, true, Config{Heartbeat: 500 * time.Millisecond})
 	took := time.Since(start)
 	if took > 3*time.Second {
 		t.Errorf("took %v, want about a second at most", took)
@@ -120,7 +120,7 @@ func TestSetIsUpFast(t *testing.T) {
 		primary, secondary, arbiter bool
 	}{{statePrimary, true, false, false}, {stateSecondary, false, true, false}, {stateArbiter, false, false, true}} {
 		client := connect(t, x.direct(i))
-		hello := runOK(t, client, "admin", bson.D{{Key: "hello", Value: 1}})
+		hello := runOK(t, client, bson.D{{Key: "hello", Value: 1}})
 		arbiter, _ := hello.Lookup("arbiterOnly").BooleanOK()
 		if hello.Lookup("isWritablePrimary").Boolean() != want.primary || hello.Lookup("secondary").Boolean() != want.secondary || arbiter != want.arbiter {
 			t.Errorf("hello of member %d: %v", i, hello)
@@ -144,7 +144,7 @@ func TestSetIsUpFast(t *testing.T) {
 				} `bson:"optime"`
 			} `bson:"members"`
 		}
-		if err := bson.Unmarshal(runOK(t, client, "admin", bson.D{{Key: "replSetGetStatus", Value: 1}}), &status); err != nil {
+		if err := bson.Unmarshal(runOK(t, client, bson.D{{Key: "replSetGetStatus", Value: 1}}), &status); err != nil {
 			t.Fatal(err)
 		}
 		if status.MyState != want.state || len(status.Members) != 3 || (status.Members[2].OpTime != nil) || status.Members[1].Health != 1 {
@@ -163,13 +163,13 @@ func TestElectionAfterLossAndReturn(t *testing.T) {
 		members = append(members, bson.D{{Key: "_id", Value: i}, {Key: "host", Value: s.Addr()}})
 	}
 	first := connect(t, x.direct(0))
-	runOK(t, first, "admin", bson.D{{Key: "replSetInitiate", Value: bson.D{{Key: "_id", Value: "rs"}, {Key: "members", Value: members}}}})
+	runOK(t, first, bson.D{{Key: "replSetInitiate", Value: bson.D{{Key: "_id", Value: "rs"}, {Key: "members", Value: members}}}})
 	if got := x.waitPrimary(t); got != 0 {
 		t.Fatalf("member %d is the primary", got)
 	}
-	hello := runOK(t, first, "admin", bson.D{{Key: "hello", Value: 1}})
+	hello := runOK(t, first, bson.D{{Key: "hello", Value: 1}})
 	before := hello.Lookup("electionId").ObjectID()
-	runOK(t, first, "admin", bson.D{{Key: "createUser", Value: "admin"}, {Key: "pwd", Value: "pw"}, {Key: "roles", Value: bson.A{"root"}}})
+	runOK(t, first, bson.D{{Key: "createUser", Value: "admin"}, {Key: "pwd", Value: "pw"}, {Key: "roles", Value: bson.A{"root"}}})
 	auth := options.Client().SetAuth(options.Credential{Username: "admin", Password: "pw"})
 
 	port := x.members[0].listeners[0].Addr().(*net.TCPAddr).Port
@@ -179,7 +179,7 @@ func TestElectionAfterLossAndReturn(t *testing.T) {
 		t.Fatalf("member %d follows, want 1", second)
 	}
 	client := connect(t, x.direct(1), auth)
-	hello = runOK(t, client, "admin", bson.D{{Key: "hello", Value: 1}})
+	hello = runOK(t, client, bson.D{{Key: "hello", Value: 1}})
 	if after := hello.Lookup("electionId").ObjectID(); after.Hex() <= before.Hex() {
 		t.Errorf("electionId went from %s to %s", before.Hex(), after.Hex())
 	}
@@ -211,7 +211,7 @@ func TestElectionAfterLossAndReturn(t *testing.T) {
 	}
 	for i := range x.members {
 		client := connect(t, x.direct(i), auth)
-		runOK(t, client, "admin", bson.D{{Key: "serverStatus", Value: 1}})
+		runOK(t, client, bson.D{{Key: "serverStatus", Value: 1}})
 	}
 }
 
@@ -311,8 +311,8 @@ func TestMembersWithAnotherKeyfileAreKeptOut(t *testing.T) {
 }
 
 func TestReadsThroughSecondary(t *testing.T) {
-	x := startSet(t, 3, false, Config{KeyFile: secret.New(testKey)})
-	runOK(t, connect(t, x.direct(0)), "admin", bson.D{{Key: "createUser", Value: "admin"}, {Key: "pwd", Value: "pw"}, {Key: "roles", Value: bson.A{"root"}}})
+	x := startSet(t, false, Config{KeyFile: secret.New(testKey)})
+	runOK(t, connect(t, x.direct(0)), bson.D{{Key: "createUser", Value: "admin"}, {Key: "pwd", Value: "pw"}, {Key: "roles", Value: bson.A{"root"}}})
 	auth := options.Client().SetAuth(options.Credential{Username: "admin", Password: "pw"})
 	ctx := testContext(t)
 	client := connect(t, x.uri, auth)
@@ -387,7 +387,7 @@ func TestReadsThroughSecondary(t *testing.T) {
 }
 
 func TestStepDownLosesNothing(t *testing.T) {
-	x := startSet(t, 3, false, Config{})
+	x := startSet(t, false, Config{})
 	client := connect(t, x.uri)
 	ctx := testContext(t)
 	coll := client.Database("db").Collection("c")
@@ -421,7 +421,7 @@ func TestStepDownLosesNothing(t *testing.T) {
 	waitWritten(200)
 	for round := range 3 {
 		before := x.waitPrimary(t)
-		runOK(t, client, "admin", bson.D{{Key: "replSetStepDown", Value: 1}, {Key: "secondaryCatchUpPeriodSecs", Value: 1}})
+		runOK(t, client, bson.D{{Key: "replSetStepDown", Value: 1}, {Key: "secondaryCatchUpPeriodSecs", Value: 1}})
 		after := x.waitPrimary(t)
 		if after == before && round == 0 {
 			t.Errorf("member %d is the primary again within its second", after)
@@ -502,7 +502,7 @@ func TestAwaitableHello(t *testing.T) {
 }
 
 func TestDriverSeesChangeOfPrimary(t *testing.T) {
-	x := startSet(t, 3, false, Config{})
+	x := startSet(t, false, Config{})
 	var mu sync.Mutex
 	var primaries []string
 	monitor := &event.ServerMonitor{TopologyDescriptionChanged: func(e *event.TopologyDescriptionChangedEvent) {
@@ -518,7 +518,7 @@ func TestDriverSeesChangeOfPrimary(t *testing.T) {
 	if err := client.Ping(testContext(t), readpref.Primary()); err != nil {
 		t.Fatal(err)
 	}
-	runOK(t, client, "admin", bson.D{{Key: "replSetStepDown", Value: 30}})
+	runOK(t, client, bson.D{{Key: "replSetStepDown", Value: 30}})
 	if err := client.Ping(context.Background(), readpref.Primary()); err != nil {
 		t.Fatal(err)
 	}

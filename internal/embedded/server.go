@@ -71,7 +71,7 @@ type Config struct {
 
 // counters of serverStatus.
 type counters struct {
-	totalCreated, current, active             atomic.Int64
+	totalCreated                              atomic.Int64
 	bytesIn, bytesOut, requests               atomic.Int64
 	insert, query, update, deletes            atomic.Int64
 	getmore, command                          atomic.Int64
@@ -286,7 +286,6 @@ func (s *Server) register(c *conn) bool {
 		return false
 	}
 	s.conns[c] = struct{}{}
-	s.counters.current.Add(1)
 	return true
 }
 
@@ -294,7 +293,6 @@ func (s *Server) unregister(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
-	s.counters.current.Add(-1)
 }
 
 // hangUp closes every listener and connection.

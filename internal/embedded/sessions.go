@@ -182,11 +182,11 @@ func (s *Server) runNumbered(ctx context.Context, c *conn, q *request) (bson.Raw
 	if q.inTxn {
 		return s.runInTransaction(ctx, c, q, x)
 	}
-	return s.runRetryable(ctx, c, q, x)
+	return s.runRetryable(ctx, q, x)
 }
 
 // runRetryable applies a write once per session, number and statement.
-func (s *Server) runRetryable(ctx context.Context, c *conn, q *request, x *session) (bson.Raw, error) {
+func (s *Server) runRetryable(ctx context.Context, q *request, x *session) (bson.Raw, error) {
 	if err := checkRetryable(q); err != nil {
 		return nil, err
 	}
