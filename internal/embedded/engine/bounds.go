@@ -16,8 +16,8 @@ type interval struct {
 	klo, khi       []byte
 }
 
-func newInterval(lo, hi value, loOpen, hiOpen bool) interval {
-	return interval{lo: lo, hi: hi, loOpen: loOpen, hiOpen: hiOpen, klo: appendKey(nil, lo), khi: appendKey(nil, hi)}
+func newInterval(lo, hi value, hiOpen bool) interval {
+	return interval{lo: lo, hi: hi, hiOpen: hiOpen, klo: appendKey(nil, lo), khi: appendKey(nil, hi)}
 }
 
 func point(v value) interval {
@@ -33,7 +33,7 @@ func (iv *interval) empty() bool {
 }
 
 func everything() interval {
-	return newInterval(value{t: bson.TypeMinKey}, value{t: bson.TypeMaxKey}, false, false)
+	return newInterval(value{t: bson.TypeMinKey}, value{t: bson.TypeMaxKey}, false)
 }
 
 // bracket returns the values that a range over v's type lies between, as
@@ -45,23 +45,23 @@ func bracket(v value) (interval, bool) {
 		if numberClass(v) == 0 {
 			return interval{}, false
 		}
-		return newInterval(doubleValue(math.Inf(-1)), doubleValue(math.Inf(1)), false, false), true
+		return newInterval(doubleValue(math.Inf(-1)), doubleValue(math.Inf(1)), false), true
 	case bson.TypeString, bson.TypeSymbol:
-		return newInterval(stringValue(""), documentValue([]byte{5, 0, 0, 0, 0}), false, true), true
+		return newInterval(stringValue(""), documentValue([]byte{5, 0, 0, 0, 0}), true), true
 	case bson.TypeEmbeddedDocument:
-		return newInterval(documentValue([]byte{5, 0, 0, 0, 0}), arrayValue(nil), false, true), true
+		return newInterval(documentValue([]byte{5, 0, 0, 0, 0}), arrayValue(nil), true), true
 	case bson.TypeBinary:
-		return newInterval(value{bson.TypeBinary, make([]byte, 5)}, zeroID, false, true), true
+		return newInterval(value{bson.TypeBinary, make([]byte, 5)}, zeroID, true), true
 	case bson.TypeObjectID:
-		return newInterval(zeroID, value{bson.TypeObjectID, bytes.Repeat([]byte{0xFF}, 12)}, false, false), true
+		return newInterval(zeroID, value{bson.TypeObjectID, bytes.Repeat([]byte{0xFF}, 12)}, false), true
 	case bson.TypeBoolean:
-		return newInterval(value{bson.TypeBoolean, []byte{0}}, value{bson.TypeBoolean, []byte{1}}, false, false), true
+		return newInterval(value{bson.TypeBoolean, []byte{0}}, value{bson.TypeBoolean, []byte{1}}, false), true
 	case bson.TypeDateTime:
 		lo, hi := int64Value(math.MinInt64), int64Value(math.MaxInt64)
 		lo.t, hi.t = bson.TypeDateTime, bson.TypeDateTime
-		return newInterval(lo, hi, false, false), true
+		return newInterval(lo, hi, false), true
 	case bson.TypeTimestamp:
-		return newInterval(value{bson.TypeTimestamp, make([]byte, 8)}, value{bson.TypeTimestamp, bytes.Repeat([]byte{0xFF}, 8)}, false, false), true
+		return newInterval(value{bson.TypeTimestamp, make([]byte, 8)}, value{bson.TypeTimestamp, bytes.Repeat([]byte{0xFF}, 8)}, false), true
 	}
 	return interval{}, false
 }

@@ -38,8 +38,8 @@ func (v value) isDocument() bool { return v.t == bson.TypeEmbeddedDocument }
 func (v value) isArray() bool    { return v.t == bson.TypeArray }
 func (v value) isNull() bool     { return v.t == bson.TypeNull }
 
-func (v value) i32() int32   { return int32(binary.LittleEndian.Uint32(v.b)) } //nolint:gosec // two's complement
-func (v value) i64() int64   { return int64(binary.LittleEndian.Uint64(v.b)) } //nolint:gosec // two's complement
+func (v value) i32() int32   { return int32(binary.LittleEndian.Uint32(v.b)) }
+func (v value) i64() int64   { return int64(binary.LittleEndian.Uint64(v.b)) }
 func (v value) f64() float64 { return math.Float64frombits(binary.LittleEndian.Uint64(v.b)) }
 
 // str returns a string's bytes without length and terminator.
@@ -237,12 +237,12 @@ func countElements(doc []byte) int {
 	return n
 }
 
-// validate checks that b is one well-formed document, no larger than limit
+// validate checks that b is one well-formed document, no larger
 // and no deeper than MongoDB allows. Everything else in this package relies
 // on it.
-func validate(b []byte, limit int) error {
-	if len(b) > limit {
-		return failure(codeObjectTooLarge, "BSONObj size: %d is invalid. Size must be between 0 and %d", len(b), limit)
+func validate(b []byte) error {
+	if len(b) > maxCommandSize {
+		return failure(codeObjectTooLarge, "BSONObj size: %d is invalid. Size must be between 0 and %d", len(b), maxCommandSize)
 	}
 	return validateDocument(b, 1)
 }
@@ -366,7 +366,7 @@ func openDoc(dst []byte) (int, []byte) { return len(dst), append(dst, 0, 0, 0, 0
 
 func closeDoc(dst []byte, start int) []byte {
 	dst = append(dst, 0)
-	binary.LittleEndian.PutUint32(dst[start:], uint32(len(dst)-start)) //nolint:gosec // bounded by the size limits
+	binary.LittleEndian.PutUint32(dst[start:], uint32(len(dst)-start))
 	return dst
 }
 
@@ -400,17 +400,17 @@ func appendElement(dst []byte, e element) []byte {
 
 func appendString(dst []byte, key, s string) []byte {
 	dst = appendHeader(dst, bson.TypeString, key)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(s)+1)) //nolint:gosec // bounded by the size limits
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(s)+1))
 	dst = append(dst, s...)
 	return append(dst, 0)
 }
 
 func appendInt32(dst []byte, key string, n int) []byte {
-	return binary.LittleEndian.AppendUint32(appendHeader(dst, bson.TypeInt32, key), uint32(n)) //nolint:gosec // callers pass small counts
+	return binary.LittleEndian.AppendUint32(appendHeader(dst, bson.TypeInt32, key), uint32(n))
 }
 
 func appendInt64(dst []byte, key string, n int64) []byte {
-	return binary.LittleEndian.AppendUint64(appendHeader(dst, bson.TypeInt64, key), uint64(n)) //nolint:gosec // two's complement
+	return binary.LittleEndian.AppendUint64(appendHeader(dst, bson.TypeInt64, key), uint64(n))
 }
 
 // appendCount appends an integer as MongoDB's appendNumber does: an int32
@@ -443,11 +443,11 @@ func appendOK(dst []byte) []byte { return appendDouble(dst, "ok", 1) }
 // Constructors of values that no document holds yet.
 
 func int32Value(n int32) value {
-	return value{bson.TypeInt32, binary.LittleEndian.AppendUint32(nil, uint32(n))} //nolint:gosec // two's complement
+	return value{bson.TypeInt32, binary.LittleEndian.AppendUint32(nil, uint32(n))}
 }
 
 func int64Value(n int64) value {
-	return value{bson.TypeInt64, binary.LittleEndian.AppendUint64(nil, uint64(n))} //nolint:gosec // two's complement
+	return value{bson.TypeInt64, binary.LittleEndian.AppendUint64(nil, uint64(n))}
 }
 
 func doubleValue(f float64) value {
@@ -455,7 +455,7 @@ func doubleValue(f float64) value {
 }
 
 func stringValue(s string) value {
-	b := binary.LittleEndian.AppendUint32(nil, uint32(len(s)+1)) //nolint:gosec // bounded by the size limits
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(s)+1))
 	return value{bson.TypeString, append(append(b, s...), 0)}
 }
 

@@ -88,7 +88,7 @@ func (e *Engine) Run(ctx context.Context, req *Request) (bson.Raw, error) {
 }
 
 func (e *Engine) run(ctx context.Context, req *Request) (bson.Raw, error) {
-	if err := validate(req.Body, maxCommandSize); err != nil {
+	if err := validate(req.Body); err != nil {
 		return nil, err
 	}
 	cmd, ok := e.commands[req.Name]
@@ -105,7 +105,7 @@ func (e *Engine) run(ctx context.Context, req *Request) (bson.Raw, error) {
 			return nil, unknownField(req.Name, id)
 		}
 		for _, doc := range docs {
-			if err := validate(doc, maxCommandSize); err != nil {
+			if err := validate(doc); err != nil {
 				return nil, err
 			}
 		}

@@ -68,7 +68,7 @@ func FuzzCommand(f *testing.F) {
 			bson.D{{Key: "key", Value: bson.D{{Key: "b.c", Value: -1}, {Key: "a", Value: 1}}}, {Key: "name", Value: "b.c_-1_a_1"}},
 		}}})
 		name := ""
-		if validate(input, maxCommandSize) == nil {
+		if validate(input) == nil {
 			it := fieldsOf(input)
 			var first element
 			if it.next(&first) {
@@ -82,7 +82,7 @@ func FuzzCommand(f *testing.F) {
 			var failed *Error
 			switch {
 			case err == nil:
-				if err := validate(reply, maxCommandSize); err != nil {
+				if err := validate(reply); err != nil {
 					t.Fatalf("the reply is malformed: %v", err)
 				}
 			case !errors.As(err, &failed):
@@ -184,7 +184,7 @@ func FuzzVocabulary(f *testing.F) {
 				t.Fatalf("%v: %v", c, err)
 			}
 			if err == nil {
-				if err := validate(reply, maxCommandSize); err != nil {
+				if err := validate(reply); err != nil {
 					t.Fatalf("%v: the reply is malformed: %v", c, err)
 				}
 			}

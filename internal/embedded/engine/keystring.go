@@ -39,7 +39,7 @@ func appendKey(dst []byte, v value) []byte {
 		f := fieldsOf(v.b)
 		var e element
 		for f.next(&e) {
-			dst = append(dst, byte(rank(e.t))) //nolint:gosec // ranks are below 256
+			dst = append(dst, byte(rank(e.t)))
 			dst = append(dst, e.key...)
 			dst = append(dst, 0)
 			dst = appendKey(dst, e.value)
@@ -55,14 +55,14 @@ func appendKey(dst []byte, v value) []byte {
 		return append(dst, 0)
 	case rankBinary:
 		subtype, data := v.binary()
-		dst = binary.BigEndian.AppendUint32(append(dst, rankBinary), uint32(len(data))) //nolint:gosec // bounded by the document's size
+		dst = binary.BigEndian.AppendUint32(append(dst, rankBinary), uint32(len(data)))
 		return append(append(dst, subtype), data...)
 	case rankObjectID:
 		return append(append(dst, rankObjectID), v.b...)
 	case rankBool:
 		return append(dst, rankBool+v.b[0])
 	case rankDate:
-		return binary.BigEndian.AppendUint64(append(dst, rankDate), uint64(v.i64())^1<<63) //nolint:gosec // order preserving
+		return binary.BigEndian.AppendUint64(append(dst, rankDate), uint64(v.i64())^1<<63)
 	case rankTimestamp:
 		return binary.BigEndian.AppendUint64(append(dst, rankTimestamp), binary.LittleEndian.Uint64(v.b))
 	case rankRegex:
@@ -71,7 +71,7 @@ func appendKey(dst []byte, v value) []byte {
 		dst = append(append(dst, 0), options...)
 		return append(dst, 0)
 	case rankDBPointer:
-		dst = binary.BigEndian.AppendUint32(append(dst, rankDBPointer), uint32(len(v.b))) //nolint:gosec // bounded by the document's size
+		dst = binary.BigEndian.AppendUint32(append(dst, rankDBPointer), uint32(len(v.b)))
 		return append(dst, v.b[4:]...)
 	case rankCode:
 		return appendEscaped(append(dst, rankCode), v.str())
@@ -80,7 +80,7 @@ func appendKey(dst []byte, v value) []byte {
 		dst = appendEscaped(append(dst, rankCodeScope), code)
 		return appendKey(dst, documentValue(scope))
 	}
-	return append(dst, byte(r)) //nolint:gosec // ranks are below 256
+	return append(dst, byte(r))
 }
 
 // appendKeyIn appends v for a field that ascends or descends.
@@ -153,11 +153,11 @@ func appendIntKey(dst []byte, n int64) []byte {
 	}
 	var distance int64
 	if f >= 1<<63 {
-		distance = int64(uint64(n) - 1<<63) //nolint:gosec // a small negative number
+		distance = int64(uint64(n) - 1<<63)
 	} else {
 		distance = n - int64(f)
 	}
-	return binary.BigEndian.AppendUint16(dst, uint16(distance+1<<15)) //nolint:gosec // within ±512
+	return binary.BigEndian.AppendUint16(dst, uint16(distance+1<<15))
 }
 
 func appendDecimalKey(dst []byte, v value) []byte {
@@ -184,7 +184,7 @@ func appendDecimalKey(dst []byte, v value) []byte {
 			distance = whole.Int64()
 			near.SetInt(floor)
 		}
-		dst = binary.BigEndian.AppendUint16(dst, uint16(distance+1<<15)) //nolint:gosec // within ±1025
+		dst = binary.BigEndian.AppendUint16(dst, uint16(distance+1<<15))
 	}
 	switch exact.Cmp(near) {
 	case 0:
@@ -206,7 +206,7 @@ func appendDecimalDigits(dst []byte, d bson.Decimal128, negative bool) []byte {
 	}
 	digits := strings.TrimLeft(coefficient.String(), "-")
 	start := len(dst)
-	dst = binary.BigEndian.AppendUint16(dst, uint16(exponent+len(digits)+1<<15)) //nolint:gosec // exponents are within ±6200
+	dst = binary.BigEndian.AppendUint16(dst, uint16(exponent+len(digits)+1<<15))
 	for i := range 34 {
 		c := byte('0')
 		if i < len(digits) {

@@ -163,11 +163,10 @@ func TestKeysKeepTheOrder(t *testing.T) {
 			if got := bytes.Compare(append(da, endOfKey), append(db, endOfKey)); got != -cmp.Compare(want, 0) {
 				t.Fatalf("%s and %s compare %d, their descending keys %d", shellText(a), shellText(b), want, got)
 			}
-			ea, eb := newEntry(append(ka, endOfKey), 1), newEntry(append(kb, endOfKey), 1)
+			ea, eb := newEntry(append(slices.Clone(ka), endOfKey), 1), newEntry(append(kb, endOfKey), 1)
 			if lessEntry(ea, eb) != (want < 0) || ea.before(eb) != (want < 0) {
 				t.Fatalf("%s and %s compare %d, their entries do not", shellText(a), shellText(b), want)
 			}
-			ka, kb = ka[:len(ka):len(ka)], kb[:len(kb):len(kb)]
 		}
 	}
 }

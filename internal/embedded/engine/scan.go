@@ -15,7 +15,7 @@ const checkEvery = 1024
 
 // scan runs an access path over a store. It counts what it does.
 type scan struct {
-	ctx     context.Context //nolint:containedctx // lives as long as one command, or is replaced
+	ctx     context.Context
 	s       *store
 	a       *access
 	tree    *btree.BTreeG[entry]
@@ -379,7 +379,7 @@ func (h sortHeap) Less(i, j int) bool { return h[i].compare(h[j]) > 0 }
 func (h sortHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
 // Push implements heap.Interface.
-func (h *sortHeap) Push(x any) { *h = append(*h, x.(sortItem)) } //nolint:forcetypeassert // only sortItems are pushed
+func (h *sortHeap) Push(x any) { *h = append(*h, x.(sortItem)) }
 
 // Pop implements heap.Interface.
 func (h *sortHeap) Pop() any {

@@ -34,7 +34,7 @@ func writeShellText(b *strings.Builder, v value) {
 	case bson.TypeDateTime:
 		b.WriteString("new Date(" + strconv.FormatInt(v.i64(), 10) + ")")
 	case bson.TypeTimestamp:
-		n := uint64(v.i64()) //nolint:gosec // two's complement
+		n := uint64(v.i64())
 		b.WriteString("Timestamp(" + strconv.FormatUint(n>>32, 10) + ", " + strconv.FormatUint(n&math.MaxUint32, 10) + ")")
 	case bson.TypeMinKey:
 		b.WriteString("MinKey")

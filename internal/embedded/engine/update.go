@@ -542,13 +542,11 @@ func (r *rewriter) arithmetic(v value, n *updateNode) (value, error) {
 	case v.t == bson.TypeDecimal128:
 		return v, notImplemented(name + " of a decimal")
 	}
-	var out value
-	ok := true
-	if n.kind == updateInc {
-		out, ok = addNumbers(v, n.operand)
-	} else {
-		out, ok = multiplyNumbers(v, n.operand)
+	compute := addNumbers
+	if n.kind == updateMul {
+		compute = multiplyNumbers
 	}
+	out, ok := compute(v, n.operand)
 	if !ok {
 		return v, failure(codeBadValue, "Failed to apply %s operations to current value (%s) for document {_id: %s}", name, shellText(v), shellText(lookup(r.doc, "_id")))
 	}
