@@ -115,10 +115,16 @@ func (r *InProcess) RunCell(ctx context.Context, job Job, cell *record.CellWrite
 	}
 
 	job.Progress(Event{Phase: Running})
-	result, watch, err := r.measure(ctx, s, job, loadgen.Options{
+	options := loadgen.Options{
 		Workload: w, Iteration: job.ID.Iteration, Client: s.load,
 		Duration: job.Settings.Duration, Warmup: job.Settings.Warmup, Rate: job.Settings.Rate, Sink: cell,
-	}, cell)
+	}
+	if job.Settings.RecordOutcomes {
+		if options.Outcomes, err = cell.Outcomes(); err != nil {
+			return out, err
+		}
+	}
+	result, watch, err := r.measure(ctx, s, job, options, cell)
 	if result != nil {
 		out = result.Cell
 		out.Seeding = seeding
@@ -193,7 +199,9 @@ func (r *InProcess) connect(ctx context.Context, t Target, settings record.Setti
 	}
 	options.ReadPreference, options.WriteConcern = settings.ReadPreference, settings.WriteConcern
 	options.OpTimeout = settings.OpTimeout
-	options.MaxPoolSize = settings.Workers
+	// Connected while the data is being seeded, so that no measured command
+	// waits for a handshake.
+	options.MinPoolSize, options.MaxPoolSize = settings.Workers, settings.Workers
 	options.Monitor = loadgen.NewMonitor()
 	if s.load, err = mongodb.Connect(ctx, options); err == nil {
 		s.members, err = connectMembers(ctx, t, r.AppName)

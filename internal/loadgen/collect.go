@@ -109,6 +109,7 @@ type collector struct {
 	unreachable uint16 // last such failure since then, 0 if there was none
 	otherwise   bool   // the target answered since then, with an error
 
+	answers  *answers // nil unless outcomes are recorded
 	progress progress
 	log      io.Writer
 	logged   bool
@@ -125,6 +126,9 @@ func newCollector(p *phase) *collector {
 	c := &collector{phase: p, window: windowLength(p.options.Duration), failed: map[failedKey]int64{}}
 	if p.options.Sink != nil {
 		c.log = p.options.Sink.Latency()
+	}
+	if p.options.Outcomes != nil {
+		c.answers = &answers{sink: p.options.Outcomes, commands: make([]int64, p.options.Workload.Settings().Workers)}
 	}
 	return c
 }
@@ -162,6 +166,7 @@ func (c *collector) finish() error {
 	if c.windowStart < end || !c.inWindow.empty() {
 		c.closeWindow(end)
 	}
+	c.writeAnswers()
 	if before != nil {
 		return nil
 	}
@@ -170,7 +175,14 @@ func (c *collector) finish() error {
 
 func (c *collector) drain() {
 	for _, w := range c.phase.workers {
-		w.ring.drain(c.take)
+		if c.answers == nil {
+			w.ring.drain(c.take)
+			continue
+		}
+		w.ring.drain(func(s *sample) {
+			c.take(s)
+			c.answers.add(w.id, s, &c.phase.failures)
+		})
 	}
 }
 
@@ -226,6 +238,7 @@ func (c *collector) closeInterval(end time.Duration) {
 	start := time.Duration(c.next) * intervalLength
 	t := c.interval(start + 1)
 	c.writeInterval(start, end, t)
+	c.writeAnswers()
 	for op := range t {
 		c.inWindow[op].merge(&t[op])
 	}
@@ -296,6 +309,12 @@ func (c *collector) writeWindow(start, end time.Duration) {
 		v.Operations[workload.OpType(op).String()] = w
 	}
 	c.broke(sink.Window(v))
+}
+
+func (c *collector) writeAnswers() {
+	if c.broken == nil {
+		c.broke(c.answers.flush())
+	}
 }
 
 func (c *collector) broke(err error) {

@@ -62,6 +62,12 @@ type Options struct {
 	Rate float64
 	// Sink may be nil.
 	Sink Sink
+	// Outcomes, if set, takes a line for every command: worker, number of
+	// the command, operation type, error name (empty: it succeeded), the
+	// documents it returned, matched, inserted or deleted, and those it
+	// modified. A worker's lines are in the order of its commands. Writes
+	// are of whole lines, about one a second.
+	Outcomes io.Writer
 	// Progress, if set, is called about twice a second from the goroutine
 	// that collects the measurements: it must return soon.
 	Progress func(Snapshot)
@@ -123,7 +129,8 @@ func warmUp(ctx context.Context, o Options, l limits, measured *phase) error {
 	if o.Warmup == 0 {
 		return nil
 	}
-	o.Iteration, o.Duration, o.OpsLimit, o.Sink = 0, o.Warmup, 0, nil
+	o.Iteration, o.Duration, o.OpsLimit = 0, o.Warmup, 0
+	o.Sink, o.Outcomes = nil, nil
 	p := newPhase(o, l)
 	p.warmup = true
 	err := p.run(ctx)

@@ -48,6 +48,9 @@ type Options struct {
 	// MaxPoolSize bounds the connections per member; 0 is the driver's
 	// default of 100.
 	MaxPoolSize int
+	// MinPoolSize is how many connections per member are opened beforehand
+	// and kept.
+	MinPoolSize int
 	// Monitor, if set, sees every command the driver sends.
 	Monitor *event.CommandMonitor
 }
@@ -113,14 +116,17 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		}
 		opts.SetWriteConcern(concern)
 	}
-	if o.OpTimeout < 0 || o.MaxPoolSize < 0 {
-		return nil, errors.New("connect: timeout and pool size must not be negative")
+	if o.OpTimeout < 0 || o.MaxPoolSize < 0 || o.MinPoolSize < 0 {
+		return nil, errors.New("connect: timeout and pool sizes must not be negative")
 	}
 	if o.OpTimeout > 0 {
 		opts.SetTimeout(o.OpTimeout)
 	}
 	if o.MaxPoolSize > 0 {
 		opts.SetMaxPoolSize(uint64(o.MaxPoolSize))
+	}
+	if o.MinPoolSize > 0 {
+		opts.SetMinPoolSize(uint64(o.MinPoolSize))
 	}
 	if o.Monitor != nil {
 		opts.SetMonitor(o.Monitor)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/klauspost/compress/zstd"
 )
 
 func at(second int) time.Time { return time.Date(2026, 11, 30, 12, 54, second, 0, time.UTC) }
@@ -452,5 +453,42 @@ func TestNames(t *testing.T) {
 	}
 	if got, want := dirName(cellID("psmdb-8.0", 2), 3), "psmdb-8.0_1000_default_2_3"; got != want {
 		t.Errorf("name %q, want %q", got, want)
+	}
+}
+
+// Every write of outcomes can be read on its own: what a sudden end tears is
+// the last frame at most.
+func TestOutcomesAreFrames(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	w, err := Create(dir, Run{ID: "run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.Close() }()
+	cell, err := w.Begin(CellID{Target: "a", Size: 1, Variant: DefaultVariant, Iteration: 1}, time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cell.Outcomes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lines := range []string{"0,0,find,,5,\n", "0,1,updateOne,,1,1\n0,2,find,,0,\n"} {
+		if _, err := out.Write([]byte(lines)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "cells", "a_1_default_1_1", "outcomes.csv.zst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder, err := zstd.NewReader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer decoder.Close()
+	text, err := decoder.DecodeAll(data, nil)
+	if want := "0,0,find,,5,\n0,1,updateOne,,1,1\n0,2,find,,0,\n"; err != nil || string(text) != want {
+		t.Errorf("read %q, %v", text, err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // The files of a run and of a cell.
@@ -28,6 +30,7 @@ const (
 	checkpointsFile = "checkpoints.json"
 	membersFile     = "members.ndjson"
 	explainFile     = "explain.json"
+	outcomesFile    = "outcomes.csv.zst"
 )
 
 // NewID names a run: sortable by its start in UTC, to the second, and safe
@@ -249,7 +252,7 @@ func (w *Writer) Begin(id CellID, at time.Time) (*CellWriter, error) {
 	return &CellWriter{
 		run: w, id: id, attempt: attempt, dir: dir,
 		intervals: file(intervalsFile), windows: file(windowsFile),
-		latency: file(latencyFile), samples: file(membersFile),
+		latency: file(latencyFile), samples: file(membersFile), outcomes: file(outcomesFile),
 	}, nil
 }
 
@@ -261,8 +264,8 @@ type CellWriter struct {
 	attempt int
 	dir     string
 
-	mu                                   sync.Mutex
-	intervals, windows, latency, samples *lineFile
+	mu                                             sync.Mutex
+	intervals, windows, latency, samples, outcomes *lineFile
 }
 
 // ID names the cell.
@@ -299,6 +302,31 @@ func (l latencyWriter) Write(data []byte) (int, error) {
 	l.cell.mu.Lock()
 	defer l.cell.mu.Unlock()
 	return l.cell.latency.Write(data)
+}
+
+// Outcomes is the writer of outcomes.csv.zst. Every write of whole lines
+// becomes a zstd frame of its own, so that a sudden end loses no frame that
+// was written; zstdcat reads them as one file.
+func (c *CellWriter) Outcomes() (io.Writer, error) {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("record outcomes: %w", err)
+	}
+	return &outcomesWriter{c, encoder}, nil
+}
+
+type outcomesWriter struct {
+	cell    *CellWriter
+	encoder *zstd.Encoder
+}
+
+func (o *outcomesWriter) Write(lines []byte) (int, error) {
+	o.cell.mu.Lock()
+	defer o.cell.mu.Unlock()
+	if _, err := o.cell.outcomes.Write(o.encoder.EncodeAll(lines, nil)); err != nil {
+		return 0, err
+	}
+	return len(lines), nil
 }
 
 // Checkpoints writes checkpoints.json.
@@ -361,7 +389,7 @@ func (c *CellWriter) identify(cell Cell) Cell {
 func (c *CellWriter) sync() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return errors.Join(c.intervals.close(), c.windows.close(), c.latency.close(), c.samples.close())
+	return errors.Join(c.intervals.close(), c.windows.close(), c.latency.close(), c.samples.close(), c.outcomes.close())
 }
 
 func redactAll(texts []string) []string {
