@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mongo-sandbox/sandbox/internal/bench"
+	"github.com/mongo-sandbox/sandbox/internal/mongodb"
 	"github.com/mongo-sandbox/sandbox/internal/record"
 	"github.com/mongo-sandbox/sandbox/internal/workload"
 )
@@ -78,6 +79,9 @@ func (f *loadFlags) record(sizes []record.Size) (record.Settings, error) {
 	}
 	if f.rate < 0 || f.warmup < 0 || f.opTimeout < 0 {
 		return record.Settings{}, usagef("--rate, --warmup and --op-timeout must not be negative")
+	}
+	if err := (mongodb.Options{ReadPreference: f.readPreference, WriteConcern: f.writeConcern}).Check(); err != nil {
+		return record.Settings{}, fail(exitUsage, err, "")
 	}
 	var mix workload.Mix
 	for _, size := range sizes {

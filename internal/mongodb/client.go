@@ -40,7 +40,7 @@ type Options struct {
 	// ReadPreference is primary, primaryPreferred, secondary,
 	// secondaryPreferred or nearest; empty leaves it to the URI.
 	ReadPreference string
-	// WriteConcern is "majority", a number of members or a tag; empty leaves
+	// WriteConcern is "majority" or a number of members, 1 to 50; empty leaves
 	// it to the URI, and without one there to the server's default.
 	WriteConcern string
 	// OpTimeout bounds every operation, retries included; 0 is no bound.
@@ -98,22 +98,14 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		// waiting for a push can hold up Close for its ten seconds.
 		opts.SetServerMonitoringMode(options.ServerMonitoringModePoll)
 	}
-	if o.ReadPreference != "" {
-		mode, err := readpref.ModeFromString(o.ReadPreference)
-		if err != nil {
-			return nil, fmt.Errorf("connect: unknown read preference %q; known are primary, primaryPreferred, secondary, secondaryPreferred and nearest", o.ReadPreference)
-		}
-		preference, err := readpref.New(mode)
-		if err != nil {
-			return nil, fmt.Errorf("connect: read preference %q: %w", o.ReadPreference, err)
-		}
+	preference, concern, err := o.parse()
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	if preference != nil {
 		opts.SetReadPreference(preference)
 	}
-	if o.WriteConcern != "" {
-		concern, err := parseWriteConcern(o.WriteConcern)
-		if err != nil {
-			return nil, err
-		}
+	if concern != nil {
 		opts.SetWriteConcern(concern)
 	}
 	if o.OpTimeout < 0 || o.MaxPoolSize < 0 || o.MinPoolSize < 0 {
@@ -153,19 +145,35 @@ func (c *Client) Close(ctx context.Context) error {
 // Driver is the driver's own client, for what this package has no word for.
 func (c *Client) Driver() *mongo.Client { return c.driver }
 
-// parseWriteConcern reads "majority", a number of members, or a tag.
-func parseWriteConcern(text string) (*writeconcern.WriteConcern, error) {
-	if text == "majority" {
-		return writeconcern.Majority(), nil
-	}
-	if n, err := strconv.Atoi(text); err == nil {
-		if n < 1 || n > 50 {
-			// 0 would not wait for the server: no latency, no outcome.
-			return nil, fmt.Errorf("connect: write concern %q: want majority, or 1 to 50 members", text)
+// Check says whether the read preference and the write concern can be meant,
+// without connecting.
+func (o Options) Check() error {
+	_, _, err := o.parse()
+	return err
+}
+
+// parse reads the preference and the concern; nil where none is given.
+func (o Options) parse() (preference *readpref.ReadPref, concern *writeconcern.WriteConcern, err error) {
+	if o.ReadPreference != "" {
+		mode, err := readpref.ModeFromString(o.ReadPreference)
+		if err != nil {
+			return nil, nil, fmt.Errorf("unknown read preference %q; known are primary, primaryPreferred, secondary, secondaryPreferred and nearest", o.ReadPreference)
 		}
-		return &writeconcern.WriteConcern{W: n}, nil
+		if preference, err = readpref.New(mode); err != nil {
+			return nil, nil, fmt.Errorf("read preference %q: %w", o.ReadPreference, err)
+		}
 	}
-	return writeconcern.Custom(text), nil
+	switch n, err := strconv.Atoi(o.WriteConcern); {
+	case o.WriteConcern == "":
+	case o.WriteConcern == "majority":
+		concern = writeconcern.Majority()
+	case err != nil || n < 1 || n > 50:
+		// 0 would not wait for the server: no latency, no outcome.
+		return nil, nil, fmt.Errorf("write concern %q: want majority, or 1 to 50 members", o.WriteConcern)
+	default:
+		concern = &writeconcern.WriteConcern{W: n}
+	}
+	return preference, concern, nil
 }
 
 // secretParameters are the connection string's options that hold secrets.
