@@ -72,7 +72,7 @@ func (s *wireServer) serve(conn net.Conn) error {
 		_, request, _, opcode, rest, _ := wiremessage.ReadHeader(message)
 		var reply []byte
 		var start int32
-		if opcode == wiremessage.OpQuery { // the first hello
+		if opcode != wiremessage.OpMsg { // the first hello, a legacy query
 			start, reply = wiremessage.AppendHeaderStart(nil, 1, request, wiremessage.OpReply)
 			reply = wiremessage.AppendReplyFlags(reply, 0)
 			reply = wiremessage.AppendReplyCursorID(reply, 0)

@@ -349,15 +349,16 @@ func (m *model) run(c *Command, o *outcome) {
 	for _, key := range keys(m.t, c) {
 		o.keys++
 		var hits []*record
-		if key.Type == bson.TypeObjectID {
+		switch {
+		case key.Type == bson.TypeObjectID:
 			if r := m.byID[key.ObjectID()]; r != nil {
 				hits = []*record{r}
 			}
-		} else if c.Type == UpdateOne || c.Type == DeleteOne {
+		case c.Type == UpdateOne || c.Type == DeleteOne:
 			if r := m.first(key.Int64()); r != nil {
 				hits = []*record{r}
 			}
-		} else {
+		default:
 			hits = m.byKey[key.Int64()]
 		}
 		o.matched += int64(len(hits))
