@@ -20,9 +20,12 @@ func newInterval(lo, hi value, hiOpen bool) interval {
 	return interval{lo: lo, hi: hi, hiOpen: hiOpen, klo: appendKey(nil, lo), khi: appendKey(nil, hi)}
 }
 
-func point(v value) interval {
-	k := appendKey(make([]byte, 0, 24), v)
-	return interval{lo: v, hi: v, klo: k, khi: k}
+// point returns the interval of one value. Its key is appended to buf.
+func point(buf []byte, v value) (interval, []byte) {
+	start := len(buf)
+	buf = appendKey(buf, v)
+	k := buf[start:len(buf):len(buf)]
+	return interval{lo: v, hi: v, klo: k, khi: k}, buf
 }
 
 func (iv *interval) isPoint() bool { return !iv.loOpen && !iv.hiOpen && bytes.Equal(iv.klo, iv.khi) }
@@ -97,13 +100,15 @@ func (f *filter) isPoints() bool { return f.op == opEq || f.op == opIn }
 func (f *filter) intervals() (out []interval, exact bool) {
 	switch f.op {
 	case opEq:
-		return []interval{point(f.operand)}, !f.operand.isNull()
+		iv, _ := point(make([]byte, 0, 24), f.operand)
+		return []interval{iv}, !f.operand.isNull()
 	case opIn:
 		exact = true
 		out = make([]interval, len(f.operands))
+		buf := make([]byte, 0, 16*len(f.operands))
 		for i, v := range f.operands {
 			exact = exact && !v.isNull()
-			out[i] = point(v)
+			out[i], buf = point(buf, v)
 		}
 		return out, exact
 	}

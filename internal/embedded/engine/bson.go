@@ -383,6 +383,7 @@ func appendIndexHeader(dst []byte, t bson.Type, i int) []byte {
 	return append(dst, 0)
 }
 
+// openSub opens a document or an array in a field.
 func openSub(dst []byte, t bson.Type, key string) (int, []byte) {
 	return openDoc(appendHeader(dst, t, key))
 }

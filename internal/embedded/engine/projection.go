@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -18,8 +19,8 @@ type projection struct {
 // projectionNode is a field that is included or excluded as a whole (a leaf),
 // or whose fields are.
 type projectionNode struct {
-	name     string
-	children []*projectionNode
+	name     []byte
+	children []projectionNode
 }
 
 type computedField struct {
@@ -38,16 +39,17 @@ func parseProjection(spec []byte) (*projection, error) {
 		return nil, nil
 	}
 	b := projectionBuilder{p: &projection{spec: spec}, id: undecided, rest: undecided}
-	if err := b.add("", spec, 1); err != nil {
+	b.p.root.children = make([]projectionNode, 0, countElements(spec)+1)
+	if err := b.add(nil, spec); err != nil {
 		return nil, err
 	}
 	p := b.p
 	p.inclusion = b.rest == include || b.rest == undecided && b.id == include
 	switch {
 	case p.inclusion && b.id != exclude:
-		return p, p.root.insert([]string{"_id"}, true)
+		p.root.add([]byte("_id"))
 	case !p.inclusion && b.id == exclude:
-		return p, p.root.insert([]string{"_id"}, true)
+		p.root.add([]byte("_id"))
 	}
 	return p, nil
 }
@@ -66,22 +68,29 @@ type projectionBuilder struct {
 	rest decision
 }
 
-func (b *projectionBuilder) add(prefix string, spec []byte, depth int) error {
+func (b *projectionBuilder) add(prefix, spec []byte) error {
 	it := fieldsOf(spec)
 	var e element
 	for it.next(&e) {
-		name := prefix + string(e.key)
+		name := e.key
+		if prefix != nil {
+			name = append(append(prefix[:len(prefix):len(prefix)], '.'), e.key...)
+		}
 		if err := checkProjectedName(name); err != nil {
 			return err
 		}
-		if err := b.field(name, e.value, depth); err != nil {
+		if err := b.field(name, e.value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func checkProjectedName(name string) error {
+func checkProjectedName(b []byte) error {
+	if len(b) > 0 && b[0] != '$' && bytes.IndexByte(b, '.') < 0 {
+		return nil
+	}
+	name := string(b)
 	for part := range strings.SplitSeq(name, ".") {
 		switch {
 		case part == "" && name == "":
@@ -97,12 +106,12 @@ func checkProjectedName(name string) error {
 	return nil
 }
 
-func (b *projectionBuilder) field(name string, v value, depth int) error {
+func (b *projectionBuilder) field(name []byte, v value) error {
 	switch {
 	case v.isNumber() || v.t == bson.TypeBoolean:
 		return b.path(name, v.truthy())
 	case v.isDocument() && !isEmptyDocument(v.b) && !isOperatorDocument(v):
-		return b.add(name+".", v.b, depth+1)
+		return b.add(name, v.b)
 	case isOperatorDocument(v):
 		it := fieldsOf(v.b)
 		var e element
@@ -112,7 +121,7 @@ func (b *projectionBuilder) field(name string, v value, depth int) error {
 			return notImplemented("the projection operator " + op)
 		}
 	}
-	if strings.Contains(name, ".") {
+	if bytes.IndexByte(name, '.') >= 0 {
 		return notImplemented("a computed field below the top level")
 	}
 	if b.rest == exclude {
@@ -122,20 +131,20 @@ func (b *projectionBuilder) field(name string, v value, depth int) error {
 	if err != nil {
 		return err
 	}
-	if name == "_id" {
+	if string(name) == "_id" {
 		b.id = exclude // the computed value takes its place
 	}
 	b.rest = include
-	b.p.computed = append(b.p.computed, computedField{name, x})
+	b.p.computed = append(b.p.computed, computedField{string(name), x})
 	return nil
 }
 
-func (b *projectionBuilder) path(name string, included bool) error {
+func (b *projectionBuilder) path(name []byte, included bool) error {
 	want := exclude
 	if included {
 		want = include
 	}
-	if name == "_id" {
+	if string(name) == "_id" {
 		b.id = want
 		return nil
 	}
@@ -147,42 +156,49 @@ func (b *projectionBuilder) path(name string, included bool) error {
 	case b.rest == exclude && want == include:
 		return failure(31253, "Cannot do inclusion on field %s in exclusion projection", name)
 	}
-	p, err := parsePath(name)
-	if err != nil {
-		return err
+	if bytes.Count(name, []byte{'.'}) >= maxPathParts {
+		return failure(codeOverflow, "FieldPath is too long")
 	}
-	b.p.dotted = b.p.dotted || len(p.parts) > 1
-	return b.p.root.insert(p.parts, false)
+	return b.insert(name)
 }
 
 func (n *projectionNode) find(key []byte) *projectionNode {
-	for _, c := range n.children {
-		if string(key) == c.name {
-			return c
+	for i := range n.children {
+		if string(key) == string(n.children[i].name) {
+			return &n.children[i]
 		}
 	}
 	return nil
 }
 
-// insert adds a path; lenient accepts a path that is there already.
-func (n *projectionNode) insert(parts []string, lenient bool) error {
-	for i, part := range parts {
-		c := n.find([]byte(part))
-		last := i == len(parts)-1
+// add adds a field, unless it is there.
+func (n *projectionNode) add(name []byte) {
+	if n.find(name) == nil {
+		n.children = append(n.children, projectionNode{name: name})
+	}
+}
+
+// insert adds a path.
+func (b *projectionBuilder) insert(name []byte) error {
+	n := &b.p.root
+	for rest := name; ; {
+		part, after, deeper := bytes.Cut(rest, []byte{'.'})
+		b.p.dotted = b.p.dotted || deeper
+		c := n.find(part)
 		switch {
 		case c == nil:
-			c = &projectionNode{name: part}
-			n.children = append(n.children, c)
-		case lenient:
-			return nil
-		case last:
-			return failure(31250, "Path collision at %s", strings.Join(parts, "."))
+			n.children = append(n.children, projectionNode{name: part})
+			c = &n.children[len(n.children)-1]
+		case !deeper:
+			return failure(31250, "Path collision at %s", name)
 		case len(c.children) == 0:
-			return failure(31249, "Path collision at %s remaining portion %s", strings.Join(parts, "."), strings.Join(parts[i+1:], "."))
+			return failure(31249, "Path collision at %s remaining portion %s", name, after)
 		}
-		n = c
+		if !deeper {
+			return nil
+		}
+		n, rest = c, after
 	}
-	return nil
 }
 
 // appendTo appends the projected document.
@@ -214,10 +230,10 @@ func (n *projectionNode) appendIncluded(dst, doc []byte) []byte {
 		case len(c.children) == 0:
 			dst = appendElement(dst, e)
 		case e.isDocument():
-			start, b := openSub(dst, e.t, c.name)
+			start, b := openSub(dst, e.t, string(c.name))
 			dst = closeDoc(c.appendIncluded(b, e.b), start)
 		case e.isArray():
-			start, b := openSub(dst, e.t, c.name)
+			start, b := openSub(dst, e.t, string(c.name))
 			dst = closeDoc(c.appendArray(b, e.b, true), start)
 		}
 	}
@@ -234,10 +250,10 @@ func (n *projectionNode) appendExcluded(dst, doc []byte) []byte {
 			dst = appendElement(dst, e)
 		case len(c.children) == 0:
 		case e.isDocument():
-			start, b := openSub(dst, e.t, c.name)
+			start, b := openSub(dst, e.t, string(c.name))
 			dst = closeDoc(c.appendExcluded(b, e.b), start)
 		case e.isArray():
-			start, b := openSub(dst, e.t, c.name)
+			start, b := openSub(dst, e.t, string(c.name))
 			dst = closeDoc(c.appendArray(b, e.b, false), start)
 		default:
 			dst = appendElement(dst, e)
