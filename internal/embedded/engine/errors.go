@@ -40,7 +40,7 @@ const (
 	codeInvalidIndexOption    = 197
 	codeNotImplemented        = 238
 	codeNoSuchTransaction     = 251
-	codeTxnTooOld             = 256
+	codeTransactionCommitted  = 256
 	codeNotSupportedInTxn     = 263
 	codeObjectTooLarge        = 10334
 	codeDuplicateKey          = 11000
@@ -111,7 +111,7 @@ func codeName(code int32) string {
 		return "NotImplemented"
 	case codeNoSuchTransaction:
 		return "NoSuchTransaction"
-	case codeTxnTooOld:
+	case codeTransactionCommitted:
 		return "TransactionCommitted"
 	case codeNotSupportedInTxn:
 		return "OperationNotSupportedInTransaction"

@@ -21,7 +21,12 @@ type projection struct {
 type projectionNode struct {
 	name     []byte
 	children []projectionNode
+	byName   map[string]int // position in children, when they are many
 }
+
+// manyFields is the number of fields from which a map finds one faster than
+// a look at each.
+const manyFields = 16
 
 type computedField struct {
 	name string
@@ -163,6 +168,12 @@ func (b *projectionBuilder) path(name []byte, included bool) error {
 }
 
 func (n *projectionNode) find(key []byte) *projectionNode {
+	if n.byName != nil {
+		if i, ok := n.byName[string(key)]; ok {
+			return &n.children[i]
+		}
+		return nil
+	}
 	for i := range n.children {
 		if string(key) == string(n.children[i].name) {
 			return &n.children[i]
@@ -171,10 +182,25 @@ func (n *projectionNode) find(key []byte) *projectionNode {
 	return nil
 }
 
+func (n *projectionNode) push(name []byte) *projectionNode {
+	n.children = append(n.children, projectionNode{name: name})
+	last := len(n.children) - 1
+	switch {
+	case n.byName != nil:
+		n.byName[string(name)] = last
+	case last == manyFields:
+		n.byName = make(map[string]int, 2*manyFields)
+		for i := range n.children {
+			n.byName[string(n.children[i].name)] = i
+		}
+	}
+	return &n.children[last]
+}
+
 // add adds a field, unless it is there.
 func (n *projectionNode) add(name []byte) {
 	if n.find(name) == nil {
-		n.children = append(n.children, projectionNode{name: name})
+		n.push(name)
 	}
 }
 
@@ -187,8 +213,7 @@ func (b *projectionBuilder) insert(name []byte) error {
 		c := n.find(part)
 		switch {
 		case c == nil:
-			n.children = append(n.children, projectionNode{name: part})
-			c = &n.children[len(n.children)-1]
+			c = n.push(part)
 		case !deeper:
 			return failure(31250, "Path collision at %s", name)
 		case len(c.children) == 0:

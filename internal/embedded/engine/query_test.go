@@ -422,3 +422,26 @@ func TestReplies(t *testing.T) {
 		})
 	}
 }
+
+// Many fields in one update, projection or filter take no quadratic time.
+func TestManyFields(t *testing.T) {
+	const n = 50000
+	set, project, in := bson.D{}, bson.D{}, bson.A{}
+	for i := range n {
+		name := fmt.Sprintf("f%d", i)
+		set = append(set, bson.E{Key: name, Value: i})
+		project = append(project, bson.E{Key: name, Value: 1})
+		in = append(in, i)
+	}
+	e := filled(t, `[{"_id":1}]`)
+	for range 2 {
+		reply := run(t, e, "test", bson.D{{Key: "update", Value: "c"}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{}}, {Key: "u", Value: bson.D{{Key: "$set", Value: set}}}}}}})
+		if lookup(reply, "n").i32() != 1 {
+			t.Fatal(extJSON(t, reply))
+		}
+	}
+	reply := run(t, e, "test", bson.D{{Key: "find", Value: "c"}, {Key: "filter", Value: bson.D{{Key: "f9", Value: bson.D{{Key: "$in", Value: in}}}}}, {Key: "projection", Value: project}})
+	if got := countElements(firstBatch(t, reply)[0]); got != n+1 {
+		t.Errorf("%d fields", got)
+	}
+}

@@ -162,7 +162,7 @@ func (t *Txn) end(state txnState) {
 func (t *Txn) usable() error {
 	switch t.state {
 	case txnCommitted:
-		return failure(codeTxnTooOld, "Transaction has been committed.")
+		return failure(codeTransactionCommitted, "Transaction has been committed.")
 	case txnAborted:
 		err := failure(codeNoSuchTransaction, "Transaction has been aborted.")
 		err.Labels = []string{labelTransient}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -40,7 +41,8 @@ type updateNode struct {
 	pull     *filter // $pull with a condition on each element
 	pullDoc  bool    // the condition is a query of a document
 	children []*updateNode
-	met      bool // found in the document that is being rewritten
+	byName   map[string]*updateNode // children, when they are many
+	met      bool                   // found in the document that is being rewritten
 }
 
 // maxBackfill is how far past an array's end an update may write.
@@ -240,12 +242,28 @@ func (n *updateNode) parsePull(v value) error {
 }
 
 func (n *updateNode) find(name []byte) *updateNode {
+	if n.byName != nil {
+		return n.byName[string(name)]
+	}
 	for _, c := range n.children {
 		if string(name) == c.name {
 			return c
 		}
 	}
 	return nil
+}
+
+func (n *updateNode) push(c *updateNode) {
+	n.children = append(n.children, c)
+	switch {
+	case n.byName != nil:
+		n.byName[c.name] = c
+	case len(n.children) > manyFields:
+		n.byName = make(map[string]*updateNode, 2*manyFields)
+		for _, c := range n.children {
+			n.byName[c.name] = c
+		}
+	}
 }
 
 // insert puts a leaf at a path. Two operators must not meet on one path.
@@ -262,7 +280,7 @@ func (n *updateNode) insert(p path, leaf *updateNode) error {
 				c = leaf
 			}
 			c.name = part
-			n.children = append(n.children, c)
+			n.push(c)
 		}
 		n = c
 	}
@@ -459,12 +477,8 @@ func (r *rewriter) array(dst, arr []byte, n *updateNode) ([]byte, error) {
 
 // at returns the child for a position in an array.
 func (n *updateNode) at(i int) *updateNode {
-	for _, c := range n.children {
-		if k, ok := arrayIndex(c.name); ok && k == i {
-			return c
-		}
-	}
-	return nil
+	var digits [20]byte
+	return n.find(strconv.AppendInt(digits[:0], int64(i), 10))
 }
 
 // creates reports whether the node makes a field that does not exist.
@@ -638,6 +652,7 @@ func (u *update) upsertDocument(f *filter) (bson.Raw, error) {
 	}
 	if u.replacement != nil {
 		equalities.children = slices.DeleteFunc(equalities.children, func(c *updateNode) bool { return c.name != "_id" })
+		equalities.byName = nil
 	}
 	r := rewriter{doc: base, inserting: true}
 	base, err := r.document(nil, base, &equalities)
