@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/host"
 	"github.com/shirou/gopsutil/v4/mem"
 	"github.com/shirou/gopsutil/v4/process"
@@ -218,6 +219,9 @@ func (s *Server) hostInfo(ctx context.Context, _ *conn, q *request) (bson.D, err
 		osInfo = append(osInfo,
 			bson.E{Key: "name", Value: h.Platform}, bson.E{Key: "version", Value: h.PlatformVersion})
 		extra = append(extra, bson.E{Key: "kernelVersion", Value: h.KernelVersion})
+	}
+	if c, err := cpu.InfoWithContext(ctx); err == nil && len(c) > 0 {
+		extra = append(extra, bson.E{Key: "cpuString", Value: strings.TrimSpace(c[0].ModelName)})
 	}
 	return bson.D{{Key: "system", Value: system}, {Key: "os", Value: osInfo}, {Key: "extra", Value: extra}}, nil
 }

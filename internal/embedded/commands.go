@@ -73,6 +73,7 @@ func (s *Server) commandTable() map[string]*command {
 		{name: "replSetInitiate", adminOnly: true, privilege: privCluster, run: s.replSetInitiate},
 		{name: "replSetGetStatus", adminOnly: true, privilege: privMonitor, run: s.replSetGetStatus},
 		{name: "replSetGetConfig", adminOnly: true, privilege: privMonitor, run: s.replSetGetConfig},
+		{name: "getDefaultRWConcern", adminOnly: true, privilege: privMonitor, run: s.getDefaultRWConcern},
 		{name: "replSetStepDown", adminOnly: true, privilege: privCluster, run: s.replSetStepDown},
 	}
 	if s.repl != nil {

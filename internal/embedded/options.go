@@ -179,7 +179,7 @@ func (r *confReader) option(name string, v any) (any, error) {
 	case "storage.engine":
 		text, err := word(name, v)
 		if err == nil && text != "wiredTiger" {
-			err = fmt.Errorf("Cannot start server with an unknown storage engine: %s", text)
+			err = fmt.Errorf("Cannot start server with an unknown storage engine: %s", text) //nolint:staticcheck // mongod's wording
 		}
 		return text, err
 	case "storage.wiredTiger.engineConfig.cacheSizeGB":
@@ -288,7 +288,7 @@ func (r *confReader) setParameters(m yaml.MapSlice) (bson.D, error) {
 			"storageEngineConcurrentWriteTransactions", "diagnosticDataCollectionPeriodMillis":
 			value, err = float(full, item.Value)
 		default:
-			err = fmt.Errorf("Illegal --setParameter parameter: \"%s\"", name)
+			err = fmt.Errorf("Illegal --setParameter parameter: \"%s\"", name) //nolint:staticcheck // mongod's wording
 		}
 		if err != nil {
 			return nil, err
@@ -331,7 +331,7 @@ func (r *confReader) finish() error {
 func readKeyFile(path string) (secret.Text, error) {
 	key, err := secret.Read(path)
 	if err != nil {
-		return key, fmt.Errorf("Unable to acquire security key[s]: %w", err)
+		return key, fmt.Errorf("Unable to acquire security key[s]: %w", err) //nolint:staticcheck // mongod's wording
 	}
 	text := strings.Join(strings.Fields(key.Reveal()), "")
 	if n := len(text); n < 6 || n > 1024 {

@@ -131,6 +131,11 @@ func TestSetIsUpFast(t *testing.T) {
 		if got := hello.Lookup("me").StringValue(); got != x.members[i].Addr() {
 			t.Errorf("member %d takes itself for %s", i, got)
 		}
+		// Two data-bearing members of three: majority would need both of them.
+		defaults := runOK(t, client, bson.D{{Key: "getDefaultRWConcern", Value: 1}})
+		if w, ok := defaults.Lookup("defaultWriteConcern", "w").AsInt64OK(); !ok || w != 1 {
+			t.Errorf("default write concern of a set with an arbiter: %v", defaults)
+		}
 		if !hello.Lookup("sandboxEmbedded").Boolean() {
 			t.Error("hello does not say what it is")
 		}

@@ -142,3 +142,39 @@ func (r *replica) memberStatus(i int, now time.Time, op uint64, primaryHost stri
 	}
 	return d
 }
+
+// getDefaultRWConcern answers with the implicit defaults (manual, "Implicit
+// Default Write Concern"): majority, or 1 when arbiters would make a majority
+// depend on every data-bearing voter.
+func (s *Server) getDefaultRWConcern(_ context.Context, _ *conn, q *request) (bson.D, error) {
+	if err := q.only("inMemory"); err != nil {
+		return nil, err
+	}
+	if s.repl == nil {
+		return nil, failf(20, "IllegalOperation", "'getDefaultRWConcern' is not supported on standalone nodes.")
+	}
+	if err := s.notInitiated(); err != nil {
+		return nil, err
+	}
+	cfg := s.repl.view.Load().cfg
+	arbiters, dataVoters := 0, 0
+	for _, m := range cfg.Members {
+		switch {
+		case m.Arbiter:
+			arbiters++
+		case m.Votes > 0:
+			dataVoters++
+		}
+	}
+	var w any = "majority"
+	if arbiters > 0 && dataVoters <= cfg.majority() {
+		w = int32(1)
+	}
+	return bson.D{
+		{Key: "defaultReadConcern", Value: bson.D{{Key: "level", Value: "local"}}},
+		{Key: "defaultWriteConcern", Value: bson.D{{Key: "w", Value: w}, {Key: "wtimeout", Value: int32(0)}}},
+		{Key: "defaultWriteConcernSource", Value: "implicit"},
+		{Key: "defaultReadConcernSource", Value: "implicit"},
+		{Key: "localUpdateWallClockTime", Value: time.Now()},
+	}, nil
+}
