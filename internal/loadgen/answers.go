@@ -17,22 +17,22 @@ type answers struct {
 
 // add appends the line of a worker's next command.
 func (a *answers) add(worker int, s *sample, failures *failures) {
-	line := strconv.AppendInt(a.lines, int64(worker), 10)
-	line = append(line, ',')
-	line = strconv.AppendInt(line, a.commands[worker], 10)
-	line = append(line, ',')
-	line = append(line, s.op.String()...)
-	line = append(line, ',')
+	a.lines = strconv.AppendInt(a.lines, int64(worker), 10)
+	a.lines = append(a.lines, ',')
+	a.lines = strconv.AppendInt(a.lines, a.commands[worker], 10)
+	a.lines = append(a.lines, ',')
+	a.lines = append(a.lines, s.op.String()...)
+	a.lines = append(a.lines, ',')
 	if s.failure != 0 {
-		line = append(line, failures.get(s.failure).name...)
+		a.lines = append(a.lines, failures.get(s.failure).name...)
 	}
-	line = append(line, ',')
-	line = strconv.AppendUint(line, uint64(s.outcome[0]), 10)
-	line = append(line, ',')
+	a.lines = append(a.lines, ',')
+	a.lines = strconv.AppendUint(a.lines, uint64(s.outcome[0]), 10)
+	a.lines = append(a.lines, ',')
 	if s.op == workload.UpdateOne || s.op == workload.UpdateMany {
-		line = strconv.AppendUint(line, uint64(s.outcome[1]), 10)
+		a.lines = strconv.AppendUint(a.lines, uint64(s.outcome[1]), 10)
 	}
-	a.lines = append(line, '\n')
+	a.lines = append(a.lines, '\n')
 	a.commands[worker]++
 }
 

@@ -70,7 +70,8 @@ func TestLoadOrCreate(t *testing.T) {
 }
 
 func TestGenerateDiffers(t *testing.T) {
-	if Generate(24).Reveal() == Generate(24).Reveal() {
+	a, b := Generate(24), Generate(24)
+	if a.Reveal() == b.Reveal() {
 		t.Error("two generated secrets are equal")
 	}
 }
