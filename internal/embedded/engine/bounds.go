@@ -13,30 +13,18 @@ import (
 type interval struct {
 	lo, hi         value
 	loOpen, hiOpen bool // the end itself is outside
-	klo, khi       []byte
+	single         bool // lo is hi
 }
 
-func newInterval(lo, hi value, hiOpen bool) interval {
-	return interval{lo: lo, hi: hi, hiOpen: hiOpen, klo: appendKey(nil, lo), khi: appendKey(nil, hi)}
-}
-
-// point returns the interval of one value. Its key is appended to buf.
-func point(buf []byte, v value) (interval, []byte) {
-	start := len(buf)
-	buf = appendKey(buf, v)
-	k := buf[start:len(buf):len(buf)]
-	return interval{lo: v, hi: v, klo: k, khi: k}, buf
-}
-
-func (iv *interval) isPoint() bool { return !iv.loOpen && !iv.hiOpen && bytes.Equal(iv.klo, iv.khi) }
+func point(v value) interval { return interval{lo: v, hi: v, single: true} }
 
 func (iv *interval) empty() bool {
-	c := bytes.Compare(iv.klo, iv.khi)
+	c := compare(iv.lo, iv.hi)
 	return c > 0 || c == 0 && (iv.loOpen || iv.hiOpen)
 }
 
 func everything() interval {
-	return newInterval(value{t: bson.TypeMinKey}, value{t: bson.TypeMaxKey}, false)
+	return interval{lo: value{t: bson.TypeMinKey}, hi: value{t: bson.TypeMaxKey}}
 }
 
 // bracket returns the values that a range over v's type lies between, as
@@ -48,23 +36,23 @@ func bracket(v value) (interval, bool) {
 		if numberClass(v) == 0 {
 			return interval{}, false
 		}
-		return newInterval(doubleValue(math.Inf(-1)), doubleValue(math.Inf(1)), false), true
+		return interval{lo: doubleValue(math.Inf(-1)), hi: doubleValue(math.Inf(1))}, true
 	case bson.TypeString, bson.TypeSymbol:
-		return newInterval(stringValue(""), documentValue([]byte{5, 0, 0, 0, 0}), true), true
+		return interval{lo: stringValue(""), hi: documentValue([]byte{5, 0, 0, 0, 0}), hiOpen: true}, true
 	case bson.TypeEmbeddedDocument:
-		return newInterval(documentValue([]byte{5, 0, 0, 0, 0}), arrayValue(nil), true), true
+		return interval{lo: documentValue([]byte{5, 0, 0, 0, 0}), hi: arrayValue(nil), hiOpen: true}, true
 	case bson.TypeBinary:
-		return newInterval(value{bson.TypeBinary, make([]byte, 5)}, zeroID, true), true
+		return interval{lo: value{bson.TypeBinary, make([]byte, 5)}, hi: zeroID, hiOpen: true}, true
 	case bson.TypeObjectID:
-		return newInterval(zeroID, value{bson.TypeObjectID, bytes.Repeat([]byte{0xFF}, 12)}, false), true
+		return interval{lo: zeroID, hi: value{bson.TypeObjectID, bytes.Repeat([]byte{0xFF}, 12)}}, true
 	case bson.TypeBoolean:
-		return newInterval(value{bson.TypeBoolean, []byte{0}}, value{bson.TypeBoolean, []byte{1}}, false), true
+		return interval{lo: value{bson.TypeBoolean, []byte{0}}, hi: value{bson.TypeBoolean, []byte{1}}}, true
 	case bson.TypeDateTime:
 		lo, hi := int64Value(math.MinInt64), int64Value(math.MaxInt64)
 		lo.t, hi.t = bson.TypeDateTime, bson.TypeDateTime
-		return newInterval(lo, hi, false), true
+		return interval{lo: lo, hi: hi}, true
 	case bson.TypeTimestamp:
-		return newInterval(value{bson.TypeTimestamp, make([]byte, 8)}, value{bson.TypeTimestamp, bytes.Repeat([]byte{0xFF}, 8)}, false), true
+		return interval{lo: value{bson.TypeTimestamp, make([]byte, 8)}, hi: value{bson.TypeTimestamp, bytes.Repeat([]byte{0xFF}, 8)}}, true
 	}
 	return interval{}, false
 }
@@ -100,25 +88,22 @@ func (f *filter) isPoints() bool { return f.op == opEq || f.op == opIn }
 func (f *filter) intervals() (out []interval, exact bool) {
 	switch f.op {
 	case opEq:
-		iv, _ := point(make([]byte, 0, 24), f.operand)
-		return []interval{iv}, !f.operand.isNull()
+		return []interval{point(f.operand)}, !f.operand.isNull()
 	case opIn:
 		exact = true
 		out = make([]interval, len(f.operands))
-		buf := make([]byte, 0, 16*len(f.operands))
 		for i, v := range f.operands {
 			exact = exact && !v.isNull()
-			out[i], buf = point(buf, v)
+			out[i] = point(v)
 		}
 		return out, exact
 	}
 	iv, _ := bracket(f.operand)
-	k := appendKey(nil, f.operand)
 	switch f.op {
 	case opGt, opGte:
-		iv.lo, iv.klo, iv.loOpen = f.operand, k, f.op == opGt
+		iv.lo, iv.loOpen = f.operand, f.op == opGt
 	default:
-		iv.hi, iv.khi, iv.hiOpen = f.operand, k, f.op == opLt
+		iv.hi, iv.hiOpen = f.operand, f.op == opLt
 	}
 	if iv.empty() {
 		return nil, true
@@ -131,14 +116,15 @@ func intersect(a, b []interval) []interval {
 	var out []interval
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		iv := a[i]
-		if c := bytes.Compare(b[j].klo, iv.klo); c > 0 || c == 0 && b[j].loOpen {
-			iv.lo, iv.klo, iv.loOpen = b[j].lo, b[j].klo, b[j].loOpen
+		if c := compare(b[j].lo, iv.lo); c > 0 || c == 0 && b[j].loOpen {
+			iv.lo, iv.loOpen = b[j].lo, b[j].loOpen
 		}
-		c := bytes.Compare(b[j].khi, iv.khi)
+		c := compare(b[j].hi, iv.hi)
 		if c < 0 || c == 0 && b[j].hiOpen {
-			iv.hi, iv.khi, iv.hiOpen = b[j].hi, b[j].khi, b[j].hiOpen
+			iv.hi, iv.hiOpen = b[j].hi, b[j].hiOpen
 		}
 		if !iv.empty() {
+			iv.single = compare(iv.lo, iv.hi) == 0
 			out = append(out, iv)
 		}
 		if c < 0 {
@@ -154,25 +140,27 @@ func intersect(a, b []interval) []interval {
 // end.
 type keyRange struct{ start, end entry }
 
-// rangeBuilder makes the ends of key ranges.
-type rangeBuilder struct{ buf []byte }
-
-func (b *rangeBuilder) entry(prefix, part []byte, descending, past bool) entry {
-	b.buf = append(append(b.buf[:0], prefix...), part...)
+// appendRange appends the keys that begin with prefix and go on with a value
+// of the interval. buf is memory to work in.
+func appendRange(dst []keyRange, buf, prefix []byte, iv *interval, descending bool) ([]keyRange, []byte) {
+	first, last, firstOpen, lastOpen := iv.lo, iv.hi, iv.loOpen, iv.hiOpen
 	if descending {
-		invert(b.buf[len(prefix):])
+		first, last, firstOpen, lastOpen = last, first, lastOpen, firstOpen
 	}
-	if past {
-		b.buf = append(b.buf, afterKey)
+	buf = appendKeyIn(append(buf[:0], prefix...), first, descending)
+	var r keyRange
+	if firstOpen {
+		buf = append(buf, afterKey)
 	}
-	return newEntry(b.buf, 0)
-}
-
-func (b *rangeBuilder) keyRange(prefix []byte, iv *interval, descending bool) keyRange {
-	if descending {
-		return keyRange{b.entry(prefix, iv.khi, true, iv.hiOpen), b.entry(prefix, iv.klo, true, !iv.loOpen)}
+	r.start = newEntry(buf, 0)
+	if !iv.single {
+		buf = appendKeyIn(append(buf[:0], prefix...), last, descending)
 	}
-	return keyRange{b.entry(prefix, iv.klo, false, iv.loOpen), b.entry(prefix, iv.khi, false, !iv.hiOpen)}
+	if !lastOpen {
+		buf = append(buf, afterKey)
+	}
+	r.end = newEntry(buf, 0)
+	return append(dst, r), buf
 }
 
 // maxPrefixes bounds the combinations of values that a scan of a compound
@@ -180,7 +168,7 @@ func (b *rangeBuilder) keyRange(prefix []byte, iv *interval, descending bool) ke
 const maxPrefixes = 10000
 
 // keyRanges returns the runs of keys that satisfy the bounds, in the index's
-// order. Only the last field may have intervals that are not points.
+// order. Only the last field may have intervals that are not single values.
 func keyRanges(pattern keyPattern, bounds [][]interval) []keyRange {
 	prefixes := [][]byte{nil}
 	last := len(bounds) - 1
@@ -189,21 +177,17 @@ func keyRanges(pattern keyPattern, bounds [][]interval) []keyRange {
 		for _, prefix := range prefixes {
 			for k := range bounds[i] {
 				iv := &bounds[i][ordered(k, len(bounds[i]), pattern[i].descending)]
-				p := append(slices.Clone(prefix), iv.klo...)
-				if pattern[i].descending {
-					invert(p[len(prefix):])
-				}
-				next = append(next, p)
+				next = append(next, appendKeyIn(slices.Clone(prefix), iv.lo, pattern[i].descending))
 			}
 		}
 		prefixes = next
 	}
-	var b rangeBuilder
+	buf := make([]byte, 0, 64)
 	out := make([]keyRange, 0, len(prefixes)*len(bounds[last]))
 	for _, prefix := range prefixes {
 		for k := range bounds[last] {
 			iv := &bounds[last][ordered(k, len(bounds[last]), pattern[last].descending)]
-			out = append(out, b.keyRange(prefix, iv, pattern[last].descending))
+			out, buf = appendRange(out, buf, prefix, iv, pattern[last].descending)
 		}
 	}
 	return out

@@ -653,8 +653,7 @@ func (c *collection) fill(ctx context.Context, ix *index) error {
 	})
 	for i, en := range entries {
 		if ix.unique && i > 0 && entries[i-1].sameKey(en) {
-			doc, _ := c.data.records.Get(en.rid)
-			return c.duplicateKey(ix, doc)
+			return c.duplicateKey(ix, c.data.records.Get(en.rid))
 		}
 		ix.tree.Load(en)
 	}

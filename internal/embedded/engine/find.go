@@ -103,7 +103,7 @@ func (e *Engine) find(ctx context.Context, req *Request) (bson.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	start, out := openDoc(make([]byte, 0, 1024))
+	start, out := openDoc(make([]byte, 0, 2048))
 	err = e.read(req, f.ns, func(s *store, snapshot func() *store) error {
 		var src source = &list{}
 		if s != nil {

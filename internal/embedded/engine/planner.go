@@ -304,7 +304,7 @@ func (q *question) scanIndex(ix *index, predicates []*filter) *access {
 		}
 		iv := fieldIntervals(ix, i, predicates, decided)
 		a.bounds = append(a.bounds, iv)
-		points := !slices.ContainsFunc(iv, func(iv interval) bool { return !iv.isPoint() })
+		points := !slices.ContainsFunc(iv, func(iv interval) bool { return !iv.single })
 		single = append(single, points && len(iv) == 1)
 		if !points {
 			break

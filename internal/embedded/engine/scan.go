@@ -21,7 +21,7 @@ type scan struct {
 	tree    *btree.BTreeG[entry]
 	lookups bool // every range is one key of a unique index
 
-	records btree.MapIter[int64, bson.Raw]
+	records tableIter
 	keys    btree.IterG[entry]
 	at      int  // the range that is scanned, in the order of the scan
 	within  bool // keys stands in that range
@@ -61,7 +61,7 @@ func (sc *scan) open() {
 // points reports whether the bounds are single values only.
 func (a *access) points() bool {
 	for _, iv := range a.bounds {
-		if slices.ContainsFunc(iv, func(iv interval) bool { return !iv.isPoint() }) {
+		if slices.ContainsFunc(iv, func(iv interval) bool { return !iv.single }) {
 			return false
 		}
 	}
@@ -77,7 +77,7 @@ func (sc *scan) rebase(ctx context.Context, s *store, a *access) {
 	switch {
 	case !sc.started || sc.eof:
 	case a.kind == collectionScan:
-		sc.records.Seek(sc.rid)
+		sc.records.GoTo(sc.rid)
 	case !sc.lookups && (sc.within || sc.pending):
 		sc.keys.Seek(key)
 	}
@@ -131,8 +131,7 @@ func (sc *scan) document() bson.Raw {
 	if sc.a.kind == collectionScan {
 		return sc.records.Value()
 	}
-	doc, _ := sc.s.records.Get(sc.rid)
-	return doc
+	return sc.s.records.Get(sc.rid)
 }
 
 func (sc *scan) advanceCollection() bool {

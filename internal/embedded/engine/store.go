@@ -3,7 +3,6 @@ package engine
 import (
 	"sync"
 
-	"github.com/tidwall/btree"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -11,7 +10,7 @@ import (
 // is the order of insertion, and the indexes, the one of _id first. Stored
 // documents are never written to: an update stores a new slice.
 type store struct {
-	records btree.Map[int64, bson.Raw]
+	records table
 	indexes []*index
 	size    int64 // bytes of all documents
 }
@@ -21,7 +20,7 @@ func newStore() *store { return &store{indexes: []*index{newIDIndex()}} }
 // copy returns a snapshot at the cost of a few words: nodes are shared until
 // written to.
 func (s *store) copy() *store {
-	c := &store{records: *s.records.Copy(), size: s.size, indexes: make([]*index, len(s.indexes))}
+	c := &store{records: s.records.copy(), size: s.size, indexes: make([]*index, len(s.indexes))}
 	for i, ix := range s.indexes {
 		c.indexes[i] = ix.copy()
 	}
@@ -143,9 +142,8 @@ func (w *writer) claim(rid int64) error {
 	if owner != nil {
 		return writeConflict()
 	}
-	mine, _ := w.s.records.Get(rid)
-	live, ok := w.c.data.records.Get(rid)
-	if !ok || len(mine) == 0 || &mine[0] != &live[0] {
+	mine, live := w.s.records.Get(rid), w.c.data.records.Get(rid)
+	if mine == nil || live == nil || &mine[0] != &live[0] {
 		return writeConflict()
 	}
 	w.c.owners[rid] = w.txn

@@ -91,8 +91,8 @@ func (tc *txnCollection) apply() error {
 	w := writer{c: tc.c, s: tc.c.data}
 	// Removals first: a unique key may have moved from one record to another.
 	for rid := range tc.written {
-		live, ok := w.s.records.Get(rid)
-		if !ok {
+		live := w.s.records.Get(rid)
+		if live == nil {
 			continue
 		}
 		if err := w.remove(rid, live); err != nil {
@@ -101,8 +101,8 @@ func (tc *txnCollection) apply() error {
 	}
 	scratch := tc.c.keyScratch(w.s)
 	for rid := range tc.written {
-		doc, ok := tc.s.records.Get(rid)
-		if !ok {
+		doc := tc.s.records.Get(rid)
+		if doc == nil {
 			continue
 		}
 		for i, ix := range w.s.indexes {
