@@ -214,16 +214,24 @@ func (s *Server) hostInfo(ctx context.Context, _ *conn, q *request) (bson.D, err
 		system = append(system,
 			bson.E{Key: "memSizeMB", Value: int64(m.Total >> 20)}, bson.E{Key: "memLimitMB", Value: int64(m.Total >> 20)})
 	}
-	osInfo, extra := bson.D{{Key: "type", Value: osType()}}, bson.D{}
-	if h, err := host.InfoWithContext(ctx); err == nil {
-		osInfo = append(osInfo,
-			bson.E{Key: "name", Value: h.Platform}, bson.E{Key: "version", Value: h.PlatformVersion})
-		extra = append(extra, bson.E{Key: "kernelVersion", Value: h.KernelVersion})
+	facts := s.hostFacts()
+	return bson.D{{Key: "system", Value: system}, {Key: "os", Value: facts.os}, {Key: "extra", Value: facts.extra}}, nil
+}
+
+// hostFacts are the parts of hostInfo that stay the same.
+type hostFacts struct{ os, extra bson.D }
+
+// readHostFacts takes a while: it may start a program of the distribution.
+func readHostFacts() hostFacts {
+	f := hostFacts{os: bson.D{{Key: "type", Value: osType()}}, extra: bson.D{}}
+	if h, err := host.Info(); err == nil {
+		f.os = append(f.os, bson.E{Key: "name", Value: h.Platform}, bson.E{Key: "version", Value: h.PlatformVersion})
+		f.extra = append(f.extra, bson.E{Key: "kernelVersion", Value: h.KernelVersion})
 	}
-	if c, err := cpu.InfoWithContext(ctx); err == nil && len(c) > 0 {
-		extra = append(extra, bson.E{Key: "cpuString", Value: strings.TrimSpace(c[0].ModelName)})
+	if c, err := cpu.Info(); err == nil && len(c) > 0 {
+		f.extra = append(f.extra, bson.E{Key: "cpuString", Value: strings.TrimSpace(c[0].ModelName)})
 	}
-	return bson.D{{Key: "system", Value: system}, {Key: "os", Value: osInfo}, {Key: "extra", Value: extra}}, nil
+	return f
 }
 
 func cpuArch() string {

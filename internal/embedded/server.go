@@ -110,8 +110,9 @@ type Server struct {
 	keys      *memberKeys
 	repl      *replica // nil on a standalone
 	counters  counters
-	usersMu   sync.Mutex    // serialises changes of users
-	lastOp    atomic.Uint64 // a timestamp: seconds<<32 | ordinal
+	hostFacts func() hostFacts // read when first asked for
+	usersMu   sync.Mutex       // serialises changes of users
+	lastOp    atomic.Uint64    // a timestamp: seconds<<32 | ordinal
 }
 
 // Start starts a server. It ends when Close is called or ctx is done, but
@@ -146,6 +147,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		conns:     map[*conn]struct{}{},
 		done:      make(chan struct{}),
 		sessions:  newSessions(),
+		hostFacts: sync.OnceValue(readHostFacts),
 	}
 	if cfg.Log != nil {
 		s.log = slog.New(slog.NewJSONHandler(cfg.Log, nil))
