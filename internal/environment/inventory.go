@@ -2,12 +2,10 @@ package environment
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -47,20 +45,8 @@ func (i *Inventory) Write(path string) error {
 	if err != nil {
 		return fmt.Errorf("write inventory: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := secret.WriteFile(path, append(data, '\n')); err != nil {
 		return fmt.Errorf("write inventory: %w", err)
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // 0600 by definition
-	if err != nil {
-		return fmt.Errorf("write inventory: %w", err)
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, err = tmp.Write(append(data, '\n'))
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return fmt.Errorf("write inventory %s: %w", path, err)
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return fmt.Errorf("write inventory %s: %w", path, err)
 	}
 	return nil
 }

@@ -3,8 +3,6 @@ package local
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -55,23 +53,6 @@ func (l *ledger) deployment(i int) environment.DeploymentState {
 	d := l.inv.Deployments[i]
 	d.Endpoints = slices.Clone(d.Endpoints)
 	return d
-}
-
-// writeFile replaces a file of mode 0600 in one step.
-func writeFile(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return fmt.Errorf("store %s: %w", path, err)
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, err = tmp.Write(data)
-	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return fmt.Errorf("store %s: %w", path, err)
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return fmt.Errorf("store %s: %w", path, err)
-	}
-	return nil
 }
 
 // refuseChanges compares the deployments that exist with those asked for.

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mongo-sandbox/sandbox/internal/environment"
+	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
 // trapping is a process that names a configuration file and ends only when
@@ -258,7 +259,7 @@ func TestConf(t *testing.T) {
 		if err := os.MkdirAll(p.member("rs0-0").dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := writeFile(p.member("rs0-0").conf, text); err != nil {
+		if err := secret.WriteFile(p.member("rs0-0").conf, text); err != nil {
 			t.Fatal(err)
 		}
 		if port := p.configuredPort("rs0-0"); port != 20001 {

@@ -275,8 +275,8 @@ func (u *bringUp) startMember(ctx context.Context, i int, m environment.MemberSt
 			return err
 		}
 	}
-	if err := writeFile(files.conf, conf); err != nil {
-		return err
+	if err := secret.WriteFile(files.conf, conf); err != nil {
+		return fmt.Errorf("store configuration: %w", err)
 	}
 	command := append(slices.Clone(u.plan.Command), "--config", files.conf)
 	u.p.tell(Event{Deployment: u.state().Name, Member: m.Name, Stage: Starting, Detail: address(m)})

@@ -53,23 +53,30 @@ func (t Text) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
 // Write stores the value in a file of mode 0600, replacing what was there
 // in one step.
 func (t Text) Write(path string) error {
+	if err := WriteFile(path, []byte(t.value)); err != nil {
+		return fmt.Errorf("store secret: %w", err)
+	}
+	return nil
+}
+
+// WriteFile replaces the file at path with one of mode 0600 in one step, and
+// makes the folder if there is none. It serves the files that belong beside
+// secrets as well. Its errors name the file.
+func WriteFile(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("store secret: %w", err)
+		return err
 	}
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // 0600 by definition
 	if err != nil {
-		return fmt.Errorf("store secret: %w", err)
+		return err
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }()
-	if _, err := tmp.WriteString(t.value); err != nil {
-		_ = tmp.Close()
-		return fmt.Errorf("store secret %s: %w", path, err)
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := errors.Join(tmp.Sync(), tmp.Close(), os.Rename(tmp.Name(), path)); err != nil {
-		return fmt.Errorf("store secret %s: %w", path, err)
-	}
-	return nil
+	return os.Rename(tmp.Name(), path)
 }
 
 // Read loads a secret from a file, without the white space around it. A
