@@ -622,7 +622,7 @@ func TestMembersAnswerTheClient(t *testing.T) {
 		if err != nil || sample.State != facts.State {
 			t.Errorf("%s: %+v, %v", m.Name, sample, err)
 		}
-		for _, name := range []string{mongodb.CPUUser, mongodb.CPUSystem, mongodb.Uptime, mongodb.ElectionTerm, "opcounters.query", mongodb.Connections} {
+		for _, name := range []string{mongodb.CPUUser, mongodb.CPUSystem, mongodb.Uptime, mongodb.ElectionTerm, "opcounters.query", "connections.current"} {
 			if _, ok := sample.Values[name]; !ok {
 				t.Errorf("%s: no %s in %v", m.Name, name, sample.Values)
 			}

@@ -76,7 +76,6 @@ func (c *Client) Ping(ctx context.Context) error {
 // Hello is what a member says of its place in the topology.
 type Hello struct {
 	SetName           string   `bson:"setName"`
-	Me                string   `bson:"me"` // its own host:port
 	Primary           string   `bson:"primary"`
 	Hosts             []string `bson:"hosts"`
 	Arbiters          []string `bson:"arbiters"`
@@ -174,15 +173,6 @@ func (c *Client) CreateAdmin(ctx context.Context, user string, password secret.T
 		return nil
 	}
 	return newScrubber(password).error(err)
-}
-
-// DropDatabase drops a database with everything in it; one that does not
-// exist is no error.
-func (c *Client) DropDatabase(ctx context.Context, name string) error {
-	if err := c.driver.Database(name).Drop(ctx); err != nil {
-		return fmt.Errorf("drop database %s on %s: %w", name, c.subject, c.scrub.error(err))
-	}
-	return nil
 }
 
 // CreateIndexes creates the collection with its indexes, in their order.

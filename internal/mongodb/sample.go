@@ -18,24 +18,16 @@ type Sample struct {
 	Values map[string]float64
 }
 
-// Names of the values that other packages compute with. They are counters
-// since the start of the process, except for lag and uptime.
+// Names of the values that are computed with. CPU times are counters since
+// the start of the process.
 const (
-	CPUUser       = "cpu.user_us"           // µs
-	CPUSystem     = "cpu.system_us"         // µs
-	ProcessID     = "process.pid"           // changes when the member restarts
-	Uptime        = "process.uptime_s"      // s
-	ReplLag       = "repl.lag_s"            // s behind the primary; secondaries only
-	ElectionTerm  = "repl.election_term"    // changes with every election
-	CacheBytes    = "cache.bytes"           // bytes in the WiredTiger cache now
-	CacheMaxBytes = "cache.max_bytes"       // configured size
-	CacheDirty    = "cache.dirty_bytes"     // bytes in it not yet written
-	PagesRead     = "cache.pages_read"      // into the cache
-	PagesWritten  = "cache.pages_written"   // out of the cache
-	Checkpoints   = "checkpoint.count"      // completed or started, as the version counts
-	CheckpointMS  = "checkpoint.total_ms"   // ms spent in checkpoints
-	Connections   = "connections.current"   // open now
-	FlowControlUS = "flowcontrol.waited_us" // µs that writers were held back
+	CPUUser      = "cpu.user_us"
+	CPUSystem    = "cpu.system_us"
+	ProcessID    = "process.pid" // changes when the member restarts
+	Uptime       = "process.uptime_s"
+	ElectionTerm = "repl.election_term" // changes with every election
+
+	replLag = "repl.lag_s" // s behind the primary; secondaries only
 )
 
 // sampledValues is where serverStatus has each value; of several paths the
@@ -64,17 +56,17 @@ var sampledValues = [...]struct {
 	{"opcounters_repl.insert", [][]string{{"opcountersRepl", "insert"}}}, // applied from the oplog
 	{"opcounters_repl.update", [][]string{{"opcountersRepl", "update"}}},
 	{"opcounters_repl.delete", [][]string{{"opcountersRepl", "delete"}}},
-	{Connections, [][]string{{"connections", "current"}}},
+	{"connections.current", [][]string{{"connections", "current"}}}, // open now
 	{"connections.created", [][]string{{"connections", "totalCreated"}}},
 	{"network.bytes_in", [][]string{{"network", "bytesIn"}}},
 	{"network.bytes_out", [][]string{{"network", "bytesOut"}}},
 	{"network.requests", [][]string{{"network", "numRequests"}}},
 
-	{CacheBytes, [][]string{{"wiredTiger", "cache", "bytes currently in the cache"}}},
-	{CacheMaxBytes, [][]string{{"wiredTiger", "cache", "maximum bytes configured"}}},
-	{CacheDirty, [][]string{{"wiredTiger", "cache", "tracked dirty bytes in the cache"}}},
-	{PagesRead, [][]string{{"wiredTiger", "cache", "pages read into cache"}}},
-	{PagesWritten, [][]string{{"wiredTiger", "cache", "pages written from cache"}}},
+	{"cache.bytes", [][]string{{"wiredTiger", "cache", "bytes currently in the cache"}}},           // now
+	{"cache.max_bytes", [][]string{{"wiredTiger", "cache", "maximum bytes configured"}}},           // configured
+	{"cache.dirty_bytes", [][]string{{"wiredTiger", "cache", "tracked dirty bytes in the cache"}}}, // not yet written
+	{"cache.pages_read", [][]string{{"wiredTiger", "cache", "pages read into cache"}}},             // into the cache
+	{"cache.pages_written", [][]string{{"wiredTiger", "cache", "pages written from cache"}}},       // out of the cache
 	{"cache.application_reads", [][]string{{"wiredTiger", "cache", "application threads page read from disk to cache count"}}},
 	{"cache.application_read_us", [][]string{{"wiredTiger", "cache", "application threads page read from disk to cache time (usecs)"}}},
 	{"cache.application_writes", [][]string{{"wiredTiger", "cache", "application threads page write from cache to disk count"}}},
@@ -82,18 +74,18 @@ var sampledValues = [...]struct {
 	{"disk.bytes_read", [][]string{{"wiredTiger", "block-manager", "bytes read"}}},
 	{"disk.bytes_written", [][]string{{"wiredTiger", "block-manager", "bytes written"}}},
 	{"journal.bytes_written", [][]string{{"wiredTiger", "log", "log bytes written"}}},
-	{Checkpoints, [][]string{ // its own section since 8.0
+	{"checkpoint.count", [][]string{ // completed or started, as the version counts; its own section since 8.0
 		{"wiredTiger", "checkpoint", "total succeed number of checkpoints"},
 		{"wiredTiger", "checkpoint", "number of checkpoints started by api"},
 		{"wiredTiger", "transaction", "transaction checkpoints"}}},
-	{CheckpointMS, [][]string{
+	{"checkpoint.total_ms", [][]string{
 		{"wiredTiger", "checkpoint", "total time (msecs)"},
 		{"wiredTiger", "transaction", "transaction checkpoint total time (msecs)"}}},
 	{"checkpoint.running", [][]string{
 		{"wiredTiger", "checkpoint", "currently running"},
 		{"wiredTiger", "transaction", "transaction checkpoint currently running"}}},
 
-	{FlowControlUS, [][]string{{"flowControl", "timeAcquiringMicros"}}},
+	{"flowcontrol.waited_us", [][]string{{"flowControl", "timeAcquiringMicros"}}}, // by writers
 	{"flowcontrol.lagged", [][]string{{"flowControl", "isLaggedCount"}}},
 	{"tickets.read_available", [][]string{ // moved in 8.0
 		{"queues", "execution", "read", "available"},
@@ -157,7 +149,7 @@ func replicationValues(set ReplicaSetStatus, values map[string]float64) (string,
 		}
 		if primary, ok := set.Primary(); ok && m.StateName == "SECONDARY" {
 			// The view of the primary is a heartbeat old and may be behind.
-			values[ReplLag] = max(0, primary.OpTimeDate.Sub(m.OpTimeDate).Seconds())
+			values[replLag] = max(0, primary.OpTimeDate.Sub(m.OpTimeDate).Seconds())
 		}
 		return m.StateName, nil
 	}

@@ -24,7 +24,7 @@ func TestServerValuesFollowRenames(t *testing.T) {
 	common := `"pid": {"$numberLong": "42"}, "uptime": {"$numberDouble": "7.0"}, "uptimeMillis": {"$numberLong": "7250"},
 		"extra_info": {"user_time_us": {"$numberLong": "1500"}, "system_time_us": {"$numberLong": "300"}}`
 	want := map[string]float64{CPUUser: 1500, CPUSystem: 300, ProcessID: 42, Uptime: 7.25,
-		Checkpoints: 9, CheckpointMS: 812, "tickets.read_available": 127}
+		"checkpoint.count": 9, "checkpoint.total_ms": 812, "tickets.read_available": 127}
 	for version, status := range map[string]string{
 		"7.0": `{` + common + `, "wiredTiger": {
 			"transaction": {"transaction checkpoints": {"$numberLong": "9"}, "transaction checkpoint total time (msecs)": {"$numberLong": "812"}},
@@ -60,12 +60,12 @@ func TestReplicationValues(t *testing.T) {
 	}}
 	values := map[string]float64{}
 	state, err := replicationValues(set, values)
-	if diff := cmp.Diff(map[string]float64{ElectionTerm: 4, ReplLag: 1.5}, values); diff != "" || state != "SECONDARY" || err != nil {
+	if diff := cmp.Diff(map[string]float64{ElectionTerm: 4, replLag: 1.5}, values); diff != "" || state != "SECONDARY" || err != nil {
 		t.Error(state, err, diff)
 	}
 	set.Members[0].OpTimeDate = at.Add(-time.Second) // a heartbeat old
-	if _, _ = replicationValues(set, values); values[ReplLag] != 0 {
-		t.Errorf("lag %v, want 0", values[ReplLag])
+	if _, _ = replicationValues(set, values); values[replLag] != 0 {
+		t.Errorf("lag %v, want 0", values[replLag])
 	}
 	set.Members = set.Members[:1]
 	if _, err := replicationValues(set, values); err == nil {
