@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mongo-sandbox/sandbox/internal/environment"
+	"github.com/mongo-sandbox/sandbox/internal/mongodb"
 	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
@@ -120,7 +121,7 @@ func (p *Platform) memberStatus(ctx context.Context, d environment.DeploymentSta
 	if err := p.askMember(ctx, d, m, user, password, &s); err != nil {
 		s.Error = err.Error()
 	}
-	s.Healthy = s.Error == "" && s.Running && (s.State == "PRIMARY" || s.State == "SECONDARY" || s.State == "ARBITER")
+	s.Healthy = s.Error == "" && s.Running && mongodb.Settled(s.State)
 	return s
 }
 

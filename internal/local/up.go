@@ -310,7 +310,7 @@ func (u *bringUp) becomeHealthy(ctx context.Context) error {
 		if h.SetName != d.ReplicaSet {
 			return fmt.Errorf("is not in replica set %s yet", d.ReplicaSet)
 		}
-		if state := h.State(); state != "PRIMARY" && state != "SECONDARY" && state != "ARBITER" {
+		if !mongodb.Settled(h.State()) {
 			return errors.New("is in none of the states PRIMARY, SECONDARY, ARBITER yet")
 		}
 		return nil

@@ -31,9 +31,7 @@ func (t OpTime) Before(u OpTime) bool {
 
 // ReplicaSetStatus is a replica set as one of its members sees it.
 type ReplicaSetStatus struct {
-	Set     string         `bson:"set"`
 	Term    int64          `bson:"term"`
-	State   int            `bson:"myState"`
 	Members []MemberStatus `bson:"members"`
 }
 
@@ -41,7 +39,6 @@ type ReplicaSetStatus struct {
 type MemberStatus struct {
 	Name          string    `bson:"name"` // host:port
 	StateName     string    `bson:"stateStr"`
-	State         int       `bson:"state"`
 	Health        float64   `bson:"health"` // 1: answers, 0: does not
 	Self          bool      `bson:"self"`
 	OpTime        OpTime    `bson:"optime"`
@@ -128,14 +125,19 @@ func (c *Client) WaitHealthy(ctx context.Context, names Names) error {
 	})
 }
 
-// unfinished names the first member that is neither PRIMARY, SECONDARY nor
-// ARBITER.
+// Settled reports whether a member in this state has become what it is to be:
+// PRIMARY, SECONDARY or ARBITER.
+func Settled(state string) bool {
+	return state == "PRIMARY" || state == "SECONDARY" || state == "ARBITER"
+}
+
+// unfinished names the first member that does not answer or is not settled.
 func unfinished(status ReplicaSetStatus, names Names) error {
 	for _, m := range status.Members {
 		switch {
 		case m.Health != 1:
 			return fmt.Errorf("%s does not answer: %s", names.label(m.Name), cmp.Or(m.LastHeartbeat, m.StateName))
-		case m.StateName != "PRIMARY" && m.StateName != "SECONDARY" && m.StateName != "ARBITER":
+		case !Settled(m.StateName):
 			return fmt.Errorf("%s is in state %s", names.label(m.Name), m.StateName)
 		}
 	}
