@@ -8,19 +8,17 @@ package console
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/term"
 )
 
-// DefaultWidth is the width assumed where there is no terminal to ask.
-const DefaultWidth = 100
+// defaultWidth is the width assumed where there is no terminal to ask.
+const defaultWidth = 100
 
 // Console is where a command reads and writes.
 type Console struct {
@@ -37,7 +35,12 @@ type Console struct {
 	// PlainEvery is the shortest time between two lines about the same
 	// piece of work where Err is no terminal.
 	PlainEvery time.Duration
+
+	outErr error
 }
+
+// OutErr is why data could not be written to Out, or nil.
+func (c *Console) OutErr() error { return c.outErr }
 
 // System returns the console of this process. NO_COLOR (any value) and
 // TERM=dumb turn colour off, as is the custom.
@@ -47,7 +50,7 @@ func System() *Console {
 		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
-		Width:       DefaultWidth,
+		Width:       defaultWidth,
 		PlainEvery:  5 * time.Second,
 	}
 	if os.Getenv("TERM") == "dumb" {
@@ -58,27 +61,6 @@ func System() *Console {
 		c.Width = w
 	}
 	return c
-}
-
-// Buffers returns a console for tests that keeps what is written.
-func Buffers(in string) (c *Console, out, errOut *bytes.Buffer) {
-	out, errOut = new(bytes.Buffer), new(bytes.Buffer)
-	return &Console{
-		In: strings.NewReader(in), Out: out, Err: &lockedWriter{w: errOut},
-		Width: DefaultWidth, PlainEvery: 5 * time.Second,
-	}, out, errOut
-}
-
-// lockedWriter serialises writers of different goroutines.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
 }
 
 // Printf writes data to Out.

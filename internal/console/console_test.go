@@ -2,7 +2,9 @@ package console
 
 import (
 	"bytes"
+	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,27 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// buffers returns a console that keeps what is written.
+func buffers(in string) (c *Console, out, errOut *bytes.Buffer) {
+	out, errOut = new(bytes.Buffer), new(bytes.Buffer)
+	return &Console{
+		In: strings.NewReader(in), Out: out, Err: &lockedWriter{w: errOut},
+		Width: defaultWidth, PlainEvery: 5 * time.Second,
+	}, out, errOut
+}
+
+// lockedWriter serialises writers of different goroutines.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
 
 func TestConfirm(t *testing.T) {
 	for _, tt := range []struct {
@@ -27,7 +50,7 @@ func TestConfirm(t *testing.T) {
 		{"", true, false, true},
 		{"y\n", false, false, true},
 	} {
-		c, out, _ := Buffers(tt.in)
+		c, out, _ := buffers(tt.in)
 		c.InTerminal = tt.tty
 		got, err := c.Confirm("go on?")
 		if got != tt.want || (err != nil) != tt.fail {
@@ -43,7 +66,7 @@ func TestConfirm(t *testing.T) {
 // PlainEvery, whatever the rate of its updates, and always its end.
 func TestPlainProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _, errOut := Buffers("")
+		c, _, errOut := buffers("")
 		p := c.NewProgress()
 		task := p.Task("seed")
 		for i := range int64(100) {
@@ -68,7 +91,7 @@ func TestPlainProgress(t *testing.T) {
 
 func TestTerminalProgress(t *testing.T) {
 	var buf bytes.Buffer
-	c, _, _ := Buffers("")
+	c, _, _ := buffers("")
 	c.Err, c.ErrTerminal = &lockedWriter{w: &buf}, true
 	p := c.NewProgress()
 	ok, bad := p.Task("one"), p.Task("two")
