@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Confidence is the coverage of every interval.
-const Confidence = 0.95
+// confidence is the coverage of every interval.
+const confidence = 0.95
 
 // Ratio is target/baseline with its 95 % interval.
 type Ratio struct {
@@ -29,7 +29,7 @@ func Compare(target, baseline float64, ts, bs Spread) Ratio {
 	if !ts.Known() || !bs.Known() {
 		return r
 	}
-	half := studentT(Confidence, ts.DF+bs.DF) * math.Sqrt(ts.Variance+bs.Variance)
+	half := studentT(confidence, ts.DF+bs.DF) * math.Sqrt(ts.Variance+bs.Variance)
 	r.Low = r.Value * math.Exp(-half)
 	r.High = r.Value * math.Exp(half)
 	r.Detectable = math.Expm1(half)

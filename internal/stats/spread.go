@@ -58,9 +58,9 @@ type Spread struct {
 // Known tells whether there was enough data for an interval.
 func (s Spread) Known() bool { return s.DF > 0 }
 
-// MinWindows is the smallest number of windows of an iteration that gives
+// minWindows is the smallest number of windows of an iteration that gives
 // an idea of its spread.
-const MinWindows = 5
+const minWindows = 5
 
 // resamples is the number of bootstrap replicates: the standard error of a
 // standard error from 1,000 of them is 2 %.
@@ -214,11 +214,11 @@ func (it *iteration) within(m Metric, rng *rand.Rand) (within, bool) {
 	if n > 0 {
 		estimate = it.value(m, it.ones)
 	}
-	if len(logs) < MinWindows || estimate <= 0 {
+	if len(logs) < minWindows || estimate <= 0 {
 		return within{estimate: estimate}, false
 	}
-	r := Autocorrelation(logs)
-	block := BlockLength(r, n)
+	r := autocorrelation(logs)
+	block := blockLength(r, n)
 
 	var mean, squares float64 // Welford's running variance
 	used := 0
@@ -293,10 +293,10 @@ func spreadOf(series []*iteration, m Metric, rng *rand.Rand) Spread {
 	return s
 }
 
-// Autocorrelation is the lag-1 autocorrelation of a series, corrected for
+// autocorrelation is the lag-1 autocorrelation of a series, corrected for
 // its bias in short series and kept within ±0.9. A series without variation,
 // or shorter than three, has none.
-func Autocorrelation(x []float64) float64 {
+func autocorrelation(x []float64) float64 {
 	if len(x) < 3 {
 		return 0
 	}
@@ -314,10 +314,10 @@ func Autocorrelation(x []float64) float64 {
 	return min(max(r+(1+4*r)/n, -0.9), 0.9)
 }
 
-// BlockLength is the number of neighbouring windows, out of n, that are
+// blockLength is the number of neighbouring windows, out of n, that are
 // resampled as one when the lag-1 autocorrelation is r; the package comment
 // has the formula.
-func BlockLength(r float64, n int) int {
+func blockLength(r float64, n int) int {
 	size := float64(n)
 	b := math.Ceil(math.Cbrt(6*r*r/((1-r*r)*(1-r*r))) * math.Cbrt(size))
 	longest := math.Ceil(min(3*math.Sqrt(size), size/3))

@@ -126,13 +126,13 @@ func TestWeightedMixture(t *testing.T) {
 func TestAutocorrelation(t *testing.T) {
 	// r = 0.25 by hand for 1 2 3 4 5 has sum of products 4 and of squares
 	// 10, r = 0.4, corrected by (1+1.6)/5.
-	if got := Autocorrelation([]float64{1, 2, 3, 4, 5}); !near(got, 0.9, 1e-9) {
+	if got := autocorrelation([]float64{1, 2, 3, 4, 5}); !near(got, 0.9, 1e-9) {
 		t.Errorf("trend: %v, want the bound 0.9 (0.4 + 2.6/5 = 0.92)", got)
 	}
-	if got := Autocorrelation([]float64{1, -1, 1, -1, 1, -1, 1, -1}); got > -0.8 {
+	if got := autocorrelation([]float64{1, -1, 1, -1, 1, -1, 1, -1}); got > -0.8 {
 		t.Errorf("alternating: %v", got)
 	}
-	if got := Autocorrelation([]float64{7, 7, 7, 7}); got != 0 {
+	if got := autocorrelation([]float64{7, 7, 7, 7}); got != 0 {
 		t.Errorf("constant: %v", got)
 	}
 	rng := rand.New(rand.NewPCG(9, 9))
@@ -144,7 +144,7 @@ func TestAutocorrelation(t *testing.T) {
 				x[i] += want * x[i-1]
 			}
 		}
-		if got := Autocorrelation(x); math.Abs(got-want) > 0.02 {
+		if got := autocorrelation(x); math.Abs(got-want) > 0.02 {
 			t.Errorf("AR(1) with %v: %v", want, got)
 		}
 	}
@@ -163,8 +163,8 @@ func TestBlockLength(t *testing.T) {
 		{0.9, 30, 10},   // the longest allowed
 		{0.9, 4000, 82}, // cbrt(6·0.81/0.0361)·cbrt(4000) = 81.4
 	} {
-		if got := BlockLength(test.r, test.n); got != test.want {
-			t.Errorf("BlockLength(%v, %d) = %d, want %d", test.r, test.n, got, test.want)
+		if got := blockLength(test.r, test.n); got != test.want {
+			t.Errorf("blockLength(%v, %d) = %d, want %d", test.r, test.n, got, test.want)
 		}
 	}
 }
