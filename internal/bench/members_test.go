@@ -132,7 +132,7 @@ func TestSettingsWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	weights := MixWeights(w.Settings().Mix)
+	weights := w.Settings().Mix.Weights()
 	if weights["find"] != 60 || weights["update"] != 40 || len(weights) != 6 {
 		t.Errorf("weights = %v", weights)
 	}

@@ -210,30 +210,14 @@ func (o *Options) check() error {
 
 // newWorkload makes the workload of one data size.
 func newWorkload(s record.Settings, documents int64) (*workload.Workload, error) {
-	var mix workload.Mix
-	parts := map[string]*int{
-		"find": &mix.Find, "update": &mix.Update, "delete": &mix.Delete,
-		"insert": &mix.Insert, "bulk_insert": &mix.BulkInsert, "aggregate": &mix.Aggregate,
-	}
-	for name, weight := range s.Mix {
-		part, known := parts[name]
-		if !known {
-			return nil, fmt.Errorf("mix: unknown kind of command %q", name)
-		}
-		*part = weight
+	mix, err := workload.MixOf(s.Mix)
+	if err != nil {
+		return nil, err
 	}
 	return workload.New(workload.Settings{
 		Workload: s.Workload, Seed: s.Seed, Size: documents, Workers: s.Workers, OpsPerWorker: s.OpsPerWorker,
 		Mix: mix, InsertBatch: s.InsertBatch, FindBatch: s.FindBatch, FindLimit: s.FindLimit,
 	})
-}
-
-// MixWeights is a mix as the record's settings hold it.
-func MixWeights(m workload.Mix) map[string]int {
-	return map[string]int{
-		"find": m.Find, "update": m.Update, "delete": m.Delete,
-		"insert": m.Insert, "bulk_insert": m.BulkInsert, "aggregate": m.Aggregate,
-	}
 }
 
 // checkSame refuses to go on with a run that was started with other

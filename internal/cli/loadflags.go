@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mongo-sandbox/sandbox/internal/bench"
 	"github.com/mongo-sandbox/sandbox/internal/mongodb"
 	"github.com/mongo-sandbox/sandbox/internal/record"
 	"github.com/mongo-sandbox/sandbox/internal/workload"
@@ -94,7 +93,7 @@ func (f *loadFlags) record(sizes []record.Size) (record.Settings, error) {
 	s := f.settings
 	return record.Settings{
 		Workload: s.Workload, Seed: s.Seed, Workers: s.Workers, OpsPerWorker: s.OpsPerWorker,
-		Mix: bench.MixWeights(mix), InsertBatch: s.InsertBatch, FindBatch: s.FindBatch, FindLimit: s.FindLimit,
+		Mix: mix.Weights(), InsertBatch: s.InsertBatch, FindBatch: s.FindBatch, FindLimit: s.FindLimit,
 		Duration: f.duration, Warmup: f.warmup, Rate: f.rate, OpTimeout: f.opTimeout,
 		ReadPreference: f.readPreference, WriteConcern: f.writeConcern,
 		RecordOutcomes: f.recordOutcomes, Explain: f.explain,

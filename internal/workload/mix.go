@@ -40,15 +40,15 @@ func DefaultMix() Mix {
 	return Mix{Find: 60, Update: 20, Delete: 10, Insert: 5, BulkInsert: 5}
 }
 
-// kinds are the names of a mix's weights, in the order String writes them.
-func (m *Mix) kinds() [6]struct {
+// kind is one weight of a mix with its name.
+type kind struct {
 	name   string
 	weight *int
-} {
-	return [...]struct {
-		name   string
-		weight *int
-	}{
+}
+
+// kinds are all of them, in the order String writes them.
+func (m *Mix) kinds() []kind {
+	return []kind{
 		{"find", &m.Find},
 		{"update", &m.Update},
 		{"delete", &m.Delete},
@@ -58,6 +58,39 @@ func (m *Mix) kinds() [6]struct {
 	}
 }
 
+// weight is the weight of that name, nil if there is none.
+func (m *Mix) weight(name string) *int {
+	for _, kind := range m.kinds() {
+		if kind.name == name {
+			return kind.weight
+		}
+	}
+	return nil
+}
+
+// Weights are the weights by the names of their kinds.
+func (m Mix) Weights() map[string]int {
+	weights := map[string]int{}
+	for _, kind := range m.kinds() {
+		weights[kind.name] = *kind.weight
+	}
+	return weights
+}
+
+// MixOf is the mix whose Weights these are; a kind that is missing weighs
+// nothing.
+func MixOf(weights map[string]int) (Mix, error) {
+	var m Mix
+	for name, n := range weights {
+		weight := m.weight(name)
+		if weight == nil {
+			return Mix{}, fmt.Errorf("mix: unknown kind of command %q", name)
+		}
+		*weight = n
+	}
+	return m, nil
+}
+
 // ParseMix reads a mix such as "find=60,update=20,delete=10,insert=5,
 // bulk_insert=5". Kinds are find, update, delete, insert, bulk_insert and
 // aggregate, each at most once and in any order; one that is missing weighs
@@ -65,32 +98,26 @@ func (m *Mix) kinds() [6]struct {
 // need not add up to 100. Spaces around names and weights are ignored.
 func ParseMix(text string) (Mix, error) {
 	var m Mix
-	kinds := m.kinds()
-	var seen [len(kinds)]bool
+	seen := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, found := strings.Cut(part, "=")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if !found {
 			return Mix{}, fmt.Errorf("mix %q: %q is not of the form kind=weight", text, strings.TrimSpace(part))
 		}
-		at := -1
-		for i := range kinds {
-			if kinds[i].name == name {
-				at = i
-			}
-		}
-		if at < 0 {
+		weight := m.weight(name)
+		if weight == nil {
 			return Mix{}, fmt.Errorf("mix %q: unknown kind %q; the kinds are find, update, delete, insert, bulk_insert and aggregate", text, name)
 		}
-		if seen[at] {
+		if seen[name] {
 			return Mix{}, fmt.Errorf("mix %q: %s is given twice", text, name)
 		}
-		seen[at] = true
-		weight, err := strconv.ParseUint(value, 10, 31)
-		if err != nil || weight > maxWeight {
+		seen[name] = true
+		n, err := strconv.ParseUint(value, 10, 31)
+		if err != nil || n > maxWeight {
 			return Mix{}, fmt.Errorf("mix %q: weight %q of %s is not a whole number from 0 to %d", text, value, name, maxWeight)
 		}
-		*kinds[at].weight = int(weight)
+		*weight = int(n)
 	}
 	if err := m.validate(); err != nil {
 		return Mix{}, fmt.Errorf("mix %q: %w", text, err)
