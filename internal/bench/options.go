@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"reflect"
 	"slices"
 	"strconv"
@@ -101,19 +100,10 @@ func TargetsOf(inventory *environment.Inventory, password secret.Text, names []s
 		}
 		t := Target{
 			Name: d.Name, ReplicaSet: d.ReplicaSet, Distribution: d.Distribution, Release: d.Release,
-			RequestedVersion: d.Version, Engine: d.Engine, Username: inventory.Username, Password: password,
+			RequestedVersion: d.Version, Engine: d.Engine, URI: d.URI(""), Username: inventory.Username, Password: password,
 		}
-		var hosts []string
 		for _, e := range d.Endpoints {
-			address := net.JoinHostPort(e.Host, strconv.Itoa(e.Port))
-			t.Members = append(t.Members, Member{Name: e.Name, Address: address, Arbiter: e.Role == environment.Arbiter})
-			if e.Role != environment.Arbiter {
-				hosts = append(hosts, address)
-			}
-		}
-		t.URI = "mongodb://" + strings.Join(hosts, ",") + "/"
-		if d.ReplicaSet != "" {
-			t.URI += "?replicaSet=" + d.ReplicaSet
+			t.Members = append(t.Members, Member{Name: e.Name, Address: e.Address(), Arbiter: e.Role == environment.Arbiter})
 		}
 		targets = append(targets, t)
 	}

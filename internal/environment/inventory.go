@@ -51,6 +51,9 @@ func (i *Inventory) Write(path string) error {
 	return nil
 }
 
+// Address is where the member answers, as host:port.
+func (m MemberState) Address() string { return net.JoinHostPort(m.Host, strconv.Itoa(m.Port)) }
+
 // URI is the connection string of the deployment, without a password. It
 // names the members with data; with an empty user it does not authenticate.
 func (d DeploymentState) URI(user string) string {
@@ -77,7 +80,7 @@ func (d DeploymentState) uri(userinfo string) string {
 	var hosts []string
 	for _, member := range d.Endpoints {
 		if member.Role != Arbiter {
-			hosts = append(hosts, net.JoinHostPort(member.Host, strconv.Itoa(member.Port)))
+			hosts = append(hosts, member.Address())
 		}
 	}
 	query := "replicaSet=" + url.QueryEscape(d.ReplicaSet)

@@ -86,7 +86,7 @@ func (p *Platform) Down(ctx context.Context) (*Removed, error) {
 					return removed, fmt.Errorf("down: process %d of member %s does not end: %w", m.Process.PID, m.Name, ctx.Err())
 				}
 				if portFree(m.Port) != nil {
-					removed.LeftAlone = append(removed.LeftAlone, fmt.Sprintf("port %s of member %s: another program listens on it", address(m), m.Name))
+					removed.LeftAlone = append(removed.LeftAlone, fmt.Sprintf("port %s of member %s: another program listens on it", m.Address(), m.Name))
 				}
 			}
 		}

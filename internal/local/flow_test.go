@@ -201,9 +201,9 @@ func (w *world) wantNothing(inv *environment.Inventory) {
 	}
 	for _, d := range inv.Deployments {
 		for _, m := range d.Endpoints {
-			if conn, err := net.DialTimeout("tcp", address(m), time.Second); err == nil {
+			if conn, err := net.DialTimeout("tcp", m.Address(), time.Second); err == nil {
 				_ = conn.Close()
-				w.t.Errorf("something listens on %s", address(m))
+				w.t.Errorf("something listens on %s", m.Address())
 			}
 		}
 	}
@@ -408,7 +408,7 @@ func TestUpSaysWhenAPortIsTaken(t *testing.T) {
 	w := newWorld(t, deployment("a", 1, 0), deployment("b", 1, 0))
 	inv := w.up()
 	w.kill(inv, "a-0", "b-0")
-	taken := address(inv.Deployments[0].Endpoints[0])
+	taken := inv.Deployments[0].Endpoints[0].Address()
 	l, err := net.Listen("tcp", taken)
 	if err != nil {
 		t.Fatal(err)
@@ -594,7 +594,7 @@ func TestMembersAnswerTheClient(t *testing.T) {
 	}
 	names := mongodb.Names{}
 	for _, m := range d.Endpoints {
-		names[address(m)] = m.Name
+		names[m.Address()] = m.Name
 		client, err := connect(t.Context(), m, inv.Username, password)
 		if err != nil {
 			t.Fatal(err)
@@ -649,7 +649,7 @@ func TestMembersAnswerTheClient(t *testing.T) {
 		t.Error(err)
 	}
 	secondary := 1
-	if hello, err := client.Hello(t.Context()); err != nil || hello.Primary == address(d.Endpoints[1]) {
+	if hello, err := client.Hello(t.Context()); err != nil || hello.Primary == d.Endpoints[1].Address() {
 		secondary = 0
 	}
 	w.kill(inv, d.Endpoints[secondary].Name)

@@ -20,10 +20,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -177,14 +175,10 @@ func (p *Platform) Inventory() (*environment.Inventory, error) {
 // Password reads the password that goes with the inventory's Username.
 func (p *Platform) Password() (secret.Text, error) { return secret.Read(p.path(passwordFile)) }
 
-func address(m environment.MemberState) string {
-	return net.JoinHostPort(m.Host, strconv.Itoa(m.Port))
-}
-
 // connect prepares a direct client to one member. Arbiters hold no users:
 // without authentication they answer what is asked of them here.
 func connect(ctx context.Context, m environment.MemberState, user string, password secret.Text) (*mongodb.Client, error) {
-	o := mongodb.Options{URI: "mongodb://" + address(m) + "/", AppName: "sandbox", Direct: true}
+	o := mongodb.Options{URI: "mongodb://" + m.Address() + "/", AppName: "sandbox", Direct: true}
 	if m.Role != environment.Arbiter {
 		o.Username, o.Password = user, password
 	}

@@ -264,7 +264,7 @@ func (u *bringUp) startMember(ctx context.Context, i int, m environment.MemberSt
 		return context.Cause(ctx)
 	}
 	if err := portFree(m.Port); err != nil {
-		return fmt.Errorf("its port %s is taken by another program (%w): end that, or run `sandbox down` and `sandbox up` for new ports", address(m), err)
+		return fmt.Errorf("its port %s is taken by another program (%w): end that, or run `sandbox down` and `sandbox up` for new ports", m.Address(), err)
 	}
 	conf, err := u.p.conf(m.Name, u.state().ReplicaSet, m.Port, u.plan.Engine)
 	if err != nil {
@@ -279,7 +279,7 @@ func (u *bringUp) startMember(ctx context.Context, i int, m environment.MemberSt
 		return fmt.Errorf("store configuration: %w", err)
 	}
 	command := append(slices.Clone(u.plan.Command), "--config", files.conf)
-	u.p.tell(Event{Deployment: u.state().Name, Member: m.Name, Stage: Starting, Detail: address(m)})
+	u.p.tell(Event{Deployment: u.state().Name, Member: m.Name, Stage: Starting, Detail: m.Address()})
 	process, err := start(command, files.dir, files.output)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", command[0], err)
@@ -350,7 +350,7 @@ func (u *bringUp) hellos(ctx context.Context, d environment.DeploymentState, eno
 // it tries again.
 func reachable(ctx context.Context, m environment.MemberState) error {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", address(m))
+	conn, err := d.DialContext(ctx, "tcp", m.Address())
 	if err != nil {
 		return err
 	}
@@ -391,7 +391,7 @@ func (u *bringUp) initiate(ctx context.Context, d environment.DeploymentState) e
 	set := mongodb.ReplicaSet{Name: d.ReplicaSet}
 	var first *environment.MemberState
 	for i, m := range d.Endpoints {
-		set.Members = append(set.Members, mongodb.ReplicaSetMember{Host: address(m), Arbiter: m.Role == environment.Arbiter})
+		set.Members = append(set.Members, mongodb.ReplicaSetMember{Host: m.Address(), Arbiter: m.Role == environment.Arbiter})
 		if first == nil && m.Role != environment.Arbiter {
 			first = &d.Endpoints[i]
 		}
@@ -499,14 +499,14 @@ func (u *bringUp) onPrimary(ctx context.Context, d environment.DeploymentState, 
 func (u *bringUp) verify(ctx context.Context, d environment.DeploymentState) error {
 	names := mongodb.Names{}
 	for _, m := range d.Endpoints {
-		names[address(m)] = m.Name
+		names[m.Address()] = m.Name
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, m := range d.Endpoints {
 		group.Go(func() error {
 			err := u.poll(groupCtx, m, func(ctx context.Context) error { return u.ping(ctx, m) })
 			if err == nil {
-				u.p.tell(Event{Deployment: d.Name, Member: m.Name, Stage: Healthy, Detail: address(m)})
+				u.p.tell(Event{Deployment: d.Name, Member: m.Name, Stage: Healthy, Detail: m.Address()})
 			}
 			return err
 		})
