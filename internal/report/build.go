@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,12 +30,7 @@ func compareOperations(a, b string) int {
 
 // sortedKeys are a map's keys in an order that does not change.
 func sortedKeys[V any](m map[string]V, compare func(a, b string) int) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, compare)
-	return keys
+	return slices.SortedFunc(maps.Keys(m), compare)
 }
 
 // maxIterations bounds what is listed as missing, whatever a record claims
@@ -82,18 +78,14 @@ func (b *builder) targets() {
 	for _, t := range b.in.Run.Targets {
 		b.c.Targets = append(b.c.Targets, Target{Target: t, Down: b.in.Down[t.Name]})
 	}
-	if b.target(b.c.Baseline) < 0 {
+	if b.c.target(b.c.Baseline) < 0 {
 		b.c.Baseline = b.c.Targets[0].Name
 	}
 }
 
-func (b *builder) target(name string) int {
-	return slices.IndexFunc(b.c.Targets, func(t Target) bool { return t.Name == name })
-}
-
 func (b *builder) groups() {
 	add := func(size record.Size, variant string) {
-		if b.groupOf(size.Documents, variant) >= 0 {
+		if b.c.groupOf(size.Documents, variant) >= 0 {
 			return
 		}
 		label := cmp.Or(size.Label, fmt.Sprint(size.Documents))
@@ -133,10 +125,6 @@ func (b *builder) groups() {
 	}
 }
 
-func (b *builder) groupOf(size int64, variant string) int {
-	return slices.IndexFunc(b.c.Groups, func(g Group) bool { return g.Size == size && g.Variant == variant })
-}
-
 func (b *builder) cells() {
 	order := make([]*CellInput, 0, len(b.in.Cells))
 	for i := range b.in.Cells {
@@ -144,8 +132,8 @@ func (b *builder) cells() {
 	}
 	slices.SortStableFunc(order, func(x, y *CellInput) int {
 		return cmp.Or(
-			cmp.Compare(b.groupOf(x.ID.Size, x.ID.Variant), b.groupOf(y.ID.Size, y.ID.Variant)),
-			cmp.Compare(b.target(x.ID.Target), b.target(y.ID.Target)),
+			cmp.Compare(b.c.groupOf(x.ID.Size, x.ID.Variant), b.c.groupOf(y.ID.Size, y.ID.Variant)),
+			cmp.Compare(b.c.target(x.ID.Target), b.c.target(y.ID.Target)),
 			strings.Compare(x.ID.Target, y.ID.Target),
 			cmp.Compare(x.ID.Iteration, y.ID.Iteration),
 			cmp.Compare(x.Attempt, y.Attempt),
@@ -154,13 +142,13 @@ func (b *builder) cells() {
 	for _, in := range order {
 		cell := Cell{CellID: in.ID, Attempt: in.Attempt, Result: in.Cell}
 		cell.State, cell.Reason = b.state(in)
-		t := b.target(in.ID.Target)
+		t := b.c.target(in.ID.Target)
 		if t < 0 {
 			cell.State, cell.Reason = StateDamaged, "its target is not in the head of the record"
 		}
 		b.c.Cells = append(b.c.Cells, cell)
 		if cell.State == StateCounted {
-			g := b.groupOf(in.ID.Size, in.ID.Variant)
+			g := b.c.groupOf(in.ID.Size, in.ID.Variant)
 			b.counted[g][t] = append(b.counted[g][t], in)
 		}
 	}

@@ -366,15 +366,15 @@ func (c *Comparison) differenceFigure() *figure {
 		Caption: "Point: the difference. Line: its 95 % interval. A line that touches zero means that no difference was detected. " +
 			"A hollow point has no interval: there was too little data.",
 	}
-	for _, metric := range []string{MetricThroughput, MetricMean} {
+	for _, m := range []struct{ metric, title string }{{MetricThroughput, "Throughput"}, {MetricMean, "Mean latency"}} {
 		var rows []*Difference
 		for i := range c.Differences {
-			if d := &c.Differences[i]; d.Metric == metric && d.Operation == AllOperations {
+			if d := &c.Differences[i]; d.Metric == m.metric && d.Operation == AllOperations {
 				rows = append(rows, d)
 			}
 		}
 		if len(rows) > 0 {
-			f.Charts = append(f.Charts, c.forest(upperFirst(metricName(metric)), rows))
+			f.Charts = append(f.Charts, c.forest(m.title, rows))
 		}
 	}
 	for _, e := range c.legend() {
@@ -431,12 +431,7 @@ func (c *Comparison) forest(title string, rows []*Difference) chart {
 	ch.text("side", "start", zero+8, head-14, better+" ▸")
 	var desc []string
 	for i, d := range rows {
-		series := 0
-		for k := range c.Targets {
-			if c.Targets[k].Name == d.Target {
-				series = k + 1
-			}
-		}
+		series := c.target(d.Target) + 1
 		y := float64(head+rowHeight*i) + rowHeight/2
 		label := c.Groups[d.Group].Label
 		if i > 0 && rows[i-1].Group == d.Group {
@@ -518,12 +513,7 @@ func (c *Comparison) timelineChart(g int, lines []*Timeline) chart {
 	ch.text("unit", "end", float64(wideChart-marginRight), 34, name+" since the measured start")
 	var desc []string
 	for _, l := range lines {
-		series := 0
-		for k := range c.Targets {
-			if c.Targets[k].Name == l.Target {
-				series = k + 1
-			}
-		}
+		series := c.target(l.Target) + 1
 		class := classes("course", series)
 		if l.Iteration > 1 {
 			class += " later"

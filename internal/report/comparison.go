@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mongo-sandbox/sandbox/internal/record"
@@ -39,6 +40,16 @@ func (c *Comparison) Embedded() bool {
 		}
 	}
 	return false
+}
+
+// target is the index of a target in Targets, -1 if there is none.
+func (c *Comparison) target(name string) int {
+	return slices.IndexFunc(c.Targets, func(t Target) bool { return t.Name == name })
+}
+
+// groupOf is the index of a size and variant in Groups, -1 if there is none.
+func (c *Comparison) groupOf(size int64, variant string) int {
+	return slices.IndexFunc(c.Groups, func(g Group) bool { return g.Size == size && g.Variant == variant })
 }
 
 // Target is a target of the run.

@@ -39,10 +39,8 @@ func renderCSV(w io.Writer, c *Comparison) error {
 	for i := range c.Cells {
 		x := &c.Cells[i]
 		var target Target
-		for k := range c.Targets {
-			if c.Targets[k].Name == x.Target {
-				target = c.Targets[k]
-			}
+		if k := c.target(x.Target); k >= 0 {
+			target = c.Targets[k]
 		}
 		head := []string{
 			c.Run.ID, c.Run.Started.UTC().Format(time.RFC3339), c.Run.Platform, target.Engine, x.Target,

@@ -40,10 +40,10 @@ func (b *builder) sequences() error {
 		}
 		for i := range b.c.Cells {
 			c := &b.c.Cells[i]
-			if c.State != StateCounted || b.groupOf(c.Size, c.Variant) != g {
+			if c.State != StateCounted || b.c.groupOf(c.Size, c.Variant) != g {
 				continue
 			}
-			if refused := b.c.Groups[g].Summaries[b.target(c.Target)].Refused; refused != "" {
+			if refused := b.c.Groups[g].Summaries[b.c.target(c.Target)].Refused; refused != "" {
 				c.State, c.Reason = StateRefused, refused
 			}
 		}
@@ -65,7 +65,7 @@ func (b *builder) sequence(g, iteration int) error {
 	if present < 2 {
 		return nil
 	}
-	reference := b.target(b.c.Baseline)
+	reference := b.c.target(b.c.Baseline)
 	if at[reference] == nil {
 		reference = slices.IndexFunc(at, func(in *CellInput) bool { return in != nil })
 	}
@@ -155,7 +155,7 @@ func (b *builder) chains(cells ...*CellInput) ([]record.Checkpoints, error) {
 
 // sequenceSettings says which setting makes two sequences different.
 func (b *builder) sequenceSettings(x, y *CellInput) string {
-	differences := SequenceDifferences(b.settings(x), b.settings(y))
+	differences := sequenceDifferences(b.settings(x), b.settings(y))
 	if a, c := x.Cell.Seeding.Documents, y.Cell.Seeding.Documents; a != c {
 		differences = append(differences, fmt.Sprintf("seeded documents: %s and %s", thousands(a), thousands(c)))
 	}
@@ -165,9 +165,9 @@ func (b *builder) sequenceSettings(x, y *CellInput) string {
 	return strings.Join(differences, ", ")
 }
 
-// SequenceDifferences names the settings that define a command sequence and
+// sequenceDifferences names the settings that define a command sequence and
 // differ between a and b, as "seed: 1 and 2".
-func SequenceDifferences(a, b *record.Settings) []string {
+func sequenceDifferences(a, b *record.Settings) []string {
 	var out []string
 	note := func(name string, x, y any) {
 		if x != y {
@@ -510,7 +510,7 @@ func (b *builder) checkCells(add addCheck) {
 
 // cellName is a cell in words.
 func (b *builder) cellName(id record.CellID) string {
-	return fmt.Sprintf("%s at %s iteration %d", id.Target, b.c.Groups[b.groupOf(id.Size, id.Variant)].Label, id.Iteration)
+	return fmt.Sprintf("%s at %s iteration %d", id.Target, b.c.Groups[b.c.groupOf(id.Size, id.Variant)].Label, id.Iteration)
 }
 
 func (b *builder) eachCounted(f func(g, t int, in *CellInput)) {

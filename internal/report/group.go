@@ -323,7 +323,7 @@ func (b *builder) seed(g, t int, operation string) uint64 {
 
 func (b *builder) differences(g int, spreads map[spreadKey]stats.Spread) {
 	group := &b.c.Groups[g]
-	base := b.target(b.c.Baseline)
+	base := b.c.target(b.c.Baseline)
 	bs := &group.Summaries[base]
 	if !bs.Shown() {
 		return

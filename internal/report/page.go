@@ -77,17 +77,19 @@ type cell struct {
 	Series int
 }
 
-// tone is what a text means, for colours; it never carries what the words do
-// not say.
+// tone is what a text means, for colours, empty for nothing in particular; it
+// never carries what the words do not say.
 type tone string
 
 const (
-	toneNone    tone = ""
 	toneGood    tone = "good"
 	toneBad     tone = "bad"
 	toneCaution tone = "caution"
 	toneMuted   tone = "muted"
 )
+
+// noCell stands where there is no value.
+func noCell() cell { return cell{Text: none, Tone: toneMuted} }
 
 func outcomeTone(o stats.Outcome) tone {
 	switch o {
@@ -302,7 +304,7 @@ func (c *Comparison) targetTable() *sheet {
 	}
 	for i := range c.Targets {
 		x := &c.Targets[i]
-		role := cell{Text: none, Tone: toneMuted}
+		role := noCell()
 		if x.Name == c.Baseline {
 			role = cell{Text: "baseline"}
 		}
@@ -322,7 +324,7 @@ func (c *Comparison) targetTable() *sheet {
 }
 
 // absentRow is the row of a target that has no result beside the others.
-func (c *Comparison) absentRow(s *Summary, columns int) ([]cell, bool) {
+func (s *Summary) absentRow(columns int) ([]cell, bool) {
 	reason := s.Absent
 	if s.Cells > 0 {
 		reason = s.Refused
@@ -336,7 +338,7 @@ func (c *Comparison) absentRow(s *Summary, columns int) ([]cell, bool) {
 	}
 	cells := make([]cell, columns)
 	for i := range cells {
-		cells[i] = cell{Text: none, Tone: toneMuted}
+		cells[i] = noCell()
 	}
 	cells[columns-1] = cell{Text: word, Tone: toneBad}
 	return cells, true
@@ -379,7 +381,7 @@ func (c *Comparison) throughputTable() *sheet {
 		for i := range group.Summaries {
 			x := &group.Summaries[i]
 			r := row{First: i == 0 && g > 0, Cells: []cell{{Text: group.Label, Repeat: i > 0}, {Text: x.Target, Series: i + 1}}}
-			if cells, absent := c.absentRow(x, 5); absent {
+			if cells, absent := x.absentRow(5); absent {
 				// The reason stands in the verdict's column.
 				cells[3], cells[4] = cells[4], cells[3]
 				r.Cells = append(r.Cells, cells...)
@@ -390,11 +392,11 @@ func (c *Comparison) throughputTable() *sheet {
 			d := c.difference(g, x.Target, MetricThroughput, AllOperations)
 			switch {
 			case x.Target == c.Baseline:
-				r.Cells = append(r.Cells, cell{Text: "baseline", Tone: toneMuted}, cell{Text: none, Tone: toneMuted}, cell{Text: none, Tone: toneMuted}, cell{Text: none, Tone: toneMuted})
+				r.Cells = append(r.Cells, cell{Text: "baseline", Tone: toneMuted}, noCell(), noCell(), noCell())
 			case d == nil:
-				r.Cells = append(r.Cells, cell{Text: none, Tone: toneMuted}, cell{Text: none, Tone: toneMuted}, cell{Text: "no baseline here", Tone: toneMuted}, cell{Text: none, Tone: toneMuted})
+				r.Cells = append(r.Cells, noCell(), noCell(), cell{Text: "no baseline here", Tone: toneMuted}, noCell())
 			default:
-				r.Cells = append(r.Cells, c.differenceCells(d)...)
+				r.Cells = append(r.Cells, d.cells()...)
 				withinRun = withinRun || d.Ratio.WithinRun && d.Ratio.HasInterval()
 			}
 			t.Rows = append(t.Rows, r)
@@ -406,9 +408,9 @@ func (c *Comparison) throughputTable() *sheet {
 	return t
 }
 
-// differenceCells are difference, interval, verdict and what would have been
+// cells are difference, interval, verdict and what would have been
 // detected.
-func (c *Comparison) differenceCells(d *Difference) []cell {
+func (d *Difference) cells() []cell {
 	o := d.Ratio.Outcome(d.Direction)
 	word := string(o)
 	if o != stats.NoDifference {
@@ -420,7 +422,7 @@ func (c *Comparison) differenceCells(d *Difference) []cell {
 	if d.Ratio.WithinRun && d.Ratio.Differs() {
 		word += " in this run"
 	}
-	detectable := cell{Text: none, Tone: toneMuted}
+	detectable := noCell()
 	if d.Ratio.HasInterval() {
 		detectable = cell{Text: stats.Percent(d.Ratio.Detectable), Tone: toneMuted}
 	}
@@ -444,7 +446,7 @@ var latencyMetrics = [...]struct {
 // marked writes a difference, with a star when it is more than noise.
 func marked(d *Difference) cell {
 	if d == nil {
-		return cell{Text: none, Tone: toneMuted}
+		return noCell()
 	}
 	text := change(d.Ratio.Value)
 	if d.Ratio.Differs() {
@@ -471,7 +473,7 @@ func (c *Comparison) latencyTable() *sheet {
 			r := row{First: i == 0 && g > 0, Cells: []cell{{Text: group.Label, Repeat: i > 0}, {Text: x.Target, Series: i + 1}}}
 			for _, m := range latencyMetrics {
 				if !x.Shown() {
-					r.Cells = append(r.Cells, cell{Text: none, Tone: toneMuted}, cell{Text: none + " ", Tone: toneMuted})
+					r.Cells = append(r.Cells, noCell(), cell{Text: none + " ", Tone: toneMuted})
 					continue
 				}
 				d := marked(c.difference(g, x.Target, m.metric, AllOperations))
@@ -507,7 +509,7 @@ func (c *Comparison) whereSection() section {
 				newSize := last < 0 || percentiles.Rows[last].Cells[0].Text != c.Groups[g].Label
 				percentiles.Rows = append(percentiles.Rows, row{First: last >= 0 && first, Cells: append([]cell{
 					{Text: c.Groups[g].Label, Repeat: !newSize}, {Text: d.Target, Series: i + 1, Repeat: !first}, {Text: m.head},
-				}, c.differenceCells(d)...)})
+				}, d.cells()...)})
 				first = false
 			}
 		}
@@ -527,7 +529,7 @@ const besidePerTable = 3
 
 func (c *Comparison) operationTables(metric int) []*sheet {
 	m := latencyMetrics[metric]
-	base := slices.IndexFunc(c.Targets, func(t Target) bool { return t.Name == c.Baseline })
+	base := c.target(c.Baseline)
 	var others []int
 	for i := range c.Targets {
 		if i != base {
@@ -553,7 +555,7 @@ func (c *Comparison) operationTables(metric int) []*sheet {
 			for _, name := range c.operationTypes(g) {
 				r := row{First: first && len(t.Rows) > 0, Cells: []cell{{Text: c.Groups[g].Label, Repeat: !first}, {Text: name}}}
 				first = false
-				share, baseCell := none, cell{Text: none, Tone: toneMuted}
+				share, baseCell := none, noCell()
 				for _, i := range append([]int{base}, others...) {
 					s := &c.Groups[g].Summaries[i]
 					if o := s.operation(name); o != nil && s.Shown() {
@@ -570,7 +572,7 @@ func (c *Comparison) operationTables(metric int) []*sheet {
 					s := &c.Groups[g].Summaries[i]
 					o := s.operation(name)
 					if o == nil || !s.Shown() {
-						r.Cells = append(r.Cells, cell{Text: none, Tone: toneMuted}, cell{Text: none + " ", Tone: toneMuted})
+						r.Cells = append(r.Cells, noCell(), cell{Text: none + " ", Tone: toneMuted})
 						continue
 					}
 					r.Cells = append(r.Cells, cell{Text: number(m.of(&o.LatencyMS))}, marked(c.difference(g, s.Target, m.metric, name)))
@@ -704,9 +706,8 @@ func (c *Comparison) cellsSection() section {
 	}
 	for i := range c.Errors {
 		e := &c.Errors[i]
-		series := slices.IndexFunc(c.Targets, func(t Target) bool { return t.Name == e.Target }) + 1
 		errs.Rows = append(errs.Rows, row{Cells: []cell{
-			{Text: c.Groups[e.Group].Label}, {Text: e.Target, Series: series}, {Text: cmp.Or(e.Operation, none)}, {Text: e.Code},
+			{Text: c.Groups[e.Group].Label}, {Text: e.Target, Series: c.target(e.Target) + 1}, {Text: cmp.Or(e.Operation, none)}, {Text: e.Code},
 			{Text: thousands(e.Count), Tone: toneBad}, {Text: percent(e.Share)},
 		}})
 	}
@@ -725,8 +726,7 @@ func (c *Comparison) cellsSection() section {
 	var previous *Cell
 	for i := range c.Cells {
 		x := &c.Cells[i]
-		g := slices.IndexFunc(c.Groups, func(g Group) bool { return g.Size == x.Size && g.Variant == x.Variant })
-		series := slices.IndexFunc(c.Targets, func(t Target) bool { return t.Name == x.Target }) + 1
+		g, series := c.groupOf(x.Size, x.Variant), c.target(x.Target)+1
 		sameSize := previous != nil && previous.Size == x.Size && previous.Variant == x.Variant
 		state := cell{Text: string(x.State)}
 		switch x.State {
@@ -754,7 +754,7 @@ func (c *Comparison) cellsSection() section {
 				cell{Text: number(n.ThroughputPerS)}, cell{Text: cmp.Or(short(n.Fingerprint), none)})
 		} else {
 			for range 6 {
-				r.Cells = append(r.Cells, cell{Text: none, Tone: toneMuted})
+				r.Cells = append(r.Cells, noCell())
 			}
 		}
 		t.Rows = append(t.Rows, r)

@@ -165,27 +165,6 @@ func mixText(mix map[string]int) string {
 	return strings.Join(parts, ",")
 }
 
-// metricName is a metric in plain words.
-func metricName(metric string) string {
-	switch metric {
-	case MetricThroughput:
-		return "throughput"
-	case MetricMean:
-		return "mean latency"
-	case MetricP50:
-		return "p50 latency"
-	case MetricP95:
-		return "p95 latency"
-	case MetricP99:
-		return "p99 latency"
-	case MetricCPUPrimary:
-		return "CPU per command, primary"
-	case MetricCPUSecondary:
-		return "CPU per command, secondaries"
-	}
-	return metric
-}
-
 // Verdict is the outcome of a difference in words.
 func (d *Difference) Verdict() string {
 	if d.Metric == MetricCPUPrimary || d.Metric == MetricCPUSecondary {
