@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -33,6 +34,8 @@ type chart struct {
 	Desc  string // for those who do not see it
 	W, H  int
 	Marks []mark
+	// Cut: an interval goes on beyond the scale; an arrow says where.
+	Cut bool
 }
 
 // mark is one SVG element. Coordinates are text, ready to be written.
@@ -196,16 +199,24 @@ func (c *chart) yAxis(unit string, low, high float64) func(float64) float64 {
 	return y
 }
 
+// whiskerRoom is how many times the highest bar the scale may reach.
+const whiskerRoom = 2
+
+// arrowNote is added to captions of figures in which an interval is cut.
+const arrowNote = " An arrow: it goes on beyond the scale."
+
 // barChart draws groups of bars from zero.
 func barChart(title, unit string, width, height int, groups []barGroup) chart {
 	c := chart{Title: title, W: width, H: height}
-	top, most := 0.0, 1
+	top, widest, most := 0.0, 0.0, 1
 	for _, g := range groups {
 		most = max(most, len(g.bars))
 		for _, b := range g.bars {
-			top = max(top, b.value, b.high)
+			top, widest = max(top, b.value), max(widest, b.high)
 		}
 	}
+	// One hopeless interval must not flatten all bars.
+	top = max(top, min(widest, whiskerRoom*top))
 	c.text("title", "start", 6, 16, title)
 	y := c.yAxis(unit, 0, top*1.04)
 	slotWidth := float64(width-marginLeft-marginRight) / float64(len(groups))
@@ -226,13 +237,20 @@ func barChart(title, unit string, width, height int, groups []barGroup) chart {
 			desc = append(desc, b.tip)
 			above := y(b.value)
 			if b.high > 0 {
-				above = min(above, y(b.high))
+				low, high := y(min(b.low, top)), y(min(b.high, top))
+				above = min(above, high)
 				end := min(barWidth/4, 7)
 				class := fmt.Sprintf("whisker t%d", b.series)
-				c.line(fmt.Sprintf("halo t%d", b.series), center, y(b.low), center, y(b.high))
-				c.line(class, center, y(b.low), center, y(b.high))
-				c.line(class, center-end, y(b.low), center+end, y(b.low))
-				c.line(class, center-end, y(b.high), center+end, y(b.high))
+				c.line(fmt.Sprintf("halo t%d", b.series), center, low, center, high)
+				c.line(class, center, low, center, high)
+				c.line(class, center-end, low, center+end, low)
+				if b.high > top {
+					c.Cut = true
+					c.line(class, center-end, high+end, center, high)
+					c.line(class, center+end, high+end, center, high)
+				} else {
+					c.line(class, center-end, high, center+end, high)
+				}
 			}
 			label := number(b.value)
 			if fits := textWidth(label) <= barSlot-1; fits {
@@ -314,6 +332,7 @@ func (c *Comparison) throughputFigure() *figure {
 	if groups := c.groupBars(MetricThroughput, "commands/s", func(s *Summary) float64 { return s.ThroughputPerS }); len(groups) > 0 {
 		f.Charts = []chart{barChart("Throughput"+c.chartMark(), "commands/s", wideChart, 320, groups)}
 	}
+	f.noteCuts()
 	return f
 }
 
@@ -328,13 +347,14 @@ func (c *Comparison) latencyFigure() *figure {
 			f.Charts = append(f.Charts, barChart(upperFirst(m.head)+c.chartMark(), "ms", halfChart, 270, groups))
 		}
 	}
+	f.noteCuts()
 	return f
 }
 
 func (c *Comparison) cpuFigure() *figure {
 	f := &figure{
 		ID: "cpu-per-command", Title: "CPU per command", Legend: c.legend(),
-		Caption: "Server CPU time per successful command in microseconds, less is better; secondaries summed.",
+		Caption: "Server CPU time per successful command in microseconds, less is better; secondaries summed. Whiskers as above.",
 	}
 	for _, m := range []struct {
 		metric, title string
@@ -347,7 +367,14 @@ func (c *Comparison) cpuFigure() *figure {
 			f.Charts = append(f.Charts, barChart(m.title+c.chartMark(), "µs", halfChart, 250, groups))
 		}
 	}
+	f.noteCuts()
 	return f
+}
+
+func (f *figure) noteCuts() {
+	if slices.ContainsFunc(f.Charts, func(c chart) bool { return c.Cut }) {
+		f.Caption += arrowNote
+	}
 }
 
 func cpuOf(s *Summary, primary bool) float64 {
@@ -377,6 +404,7 @@ func (c *Comparison) differenceFigure() *figure {
 			f.Charts = append(f.Charts, c.forest(m.title, rows))
 		}
 	}
+	f.noteCuts()
 	for _, e := range c.legend() {
 		if e.Name != c.Baseline {
 			f.Legend = append(f.Legend, e)
@@ -406,6 +434,9 @@ func (c *Comparison) forest(title string, rows []*Difference) chart {
 	pad := max((high-low)*0.06, 0.005)
 	at := ticks((low-pad)*100, (high+pad)*100, 4)
 	first, last := at[0]/100, at[len(at)-1]/100
+	if first < -1 && len(at) > 2 { // nothing falls by more than all of it
+		first, at = -1, at[1:]
+	}
 	x := func(v float64) float64 {
 		return left + (min(max(v, first), last)-first)/(last-first)*float64(halfChart-left-right)
 	}
@@ -446,6 +477,11 @@ func (c *Comparison) forest(title string, rows []*Difference) chart {
 		if d.Ratio.HasInterval() {
 			tip += ", 95 % interval " + interval(d.Ratio)
 			ch.line(classes("range", series), x(d.Ratio.Low-1), y, x(d.Ratio.High-1), y)
+			if d.Ratio.High-1 > last {
+				ch.Cut = true
+				ch.line(classes("range", series), x(last)-5, y-5, x(last), y)
+				ch.line(classes("range", series), x(last)-5, y+5, x(last), y)
+			}
 		} else {
 			kind = "point hollow"
 		}

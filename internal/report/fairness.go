@@ -428,7 +428,7 @@ func (b *builder) checkCommands(add addCheck) {
 	case len(problems) > 0:
 		add(name, Unfair, "not compared where the commands differ: %s", strings.Join(problems, "; "))
 	case unproven > 0:
-		add(name, Caution, "fingerprints equal in %d of %d size and iteration pairs; in %d too few commands were sent to prove it",
+		add(name, Caution, "fingerprints equal in %d of %d size and iteration pairs; in %d too few commands were sent to prove it (a longer --duration or a smaller --ops-per-worker would)",
 			same, len(sequences), unproven)
 	default:
 		add(name, OK, "fingerprints equal in all %s, over %s commands per target",
@@ -465,7 +465,7 @@ func (b *builder) checkParity(add addCheck) {
 		add(name, OK, "no difference found between the members%s", versions)
 	}
 	if b.c.Run.Platform == "local" && len(b.c.Targets) > 0 {
-		add("Machines", Caution, "all members and the load generator shared one machine, so each took CPU, memory and disk from the others")
+		add("Machines", Caution, "all members and the load generator shared one machine with whatever else ran there, so each took CPU, memory and disk from the others")
 	}
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -153,6 +154,10 @@ func (c *Comparison) fairGlance() glance {
 			limits = append(limits, strings.ToLower(check.Name))
 		}
 	}
+	yes := "yes"
+	if sequences := c.Fairness.Sequences; len(sequences) > 0 && !slices.ContainsFunc(sequences, func(s Sequence) bool { return s.Commands > 0 }) {
+		yes = "not proven" // that the targets were sent the same
+	}
 	g := glance{Question: "Fair?", Tone: toneGood}
 	switch {
 	case len(unfair) > 0:
@@ -163,7 +168,7 @@ func (c *Comparison) fairGlance() glance {
 		}
 	case len(limits) > 0:
 		g.Tone = toneCaution
-		g.Answers = append(g.Answers, fmt.Sprintf("yes, with %s: %s", plural(len(limits), "limit", "limits"), list(limits)))
+		g.Answers = append(g.Answers, fmt.Sprintf("%s, with %s: %s", yes, plural(len(limits), "limit", "limits"), list(limits)))
 	default:
 		g.Answers = append(g.Answers, "yes: same commands, same environment, valid cells")
 	}
@@ -220,6 +225,7 @@ func (c *Comparison) sureGlance() glance {
 	g := glance{Question: "How sure?"}
 	var over, within, without []string
 	compared := 0
+	least, most := 0.0, 0.0 // detectable differences of throughput
 	for k := range c.Groups {
 		var found, interval, single bool
 		for i := range c.Differences {
@@ -231,6 +237,12 @@ func (c *Comparison) sureGlance() glance {
 				compared++
 			}
 			if d.Metric == MetricThroughput {
+				if v := d.Ratio.Detectable; d.Ratio.HasInterval() {
+					if least == 0 || v < least {
+						least = v
+					}
+					most = max(most, v)
+				}
 				found = true
 				interval = interval || d.Ratio.HasInterval()
 				single = single || d.Ratio.WithinRun
@@ -256,6 +268,13 @@ func (c *Comparison) sureGlance() glance {
 	if len(without) > 0 {
 		g.Tone = toneCaution
 		g.Answers = append(g.Answers, fmt.Sprintf("at %s: too little data for an interval", list(without)))
+	}
+	if most > 0 {
+		text := "throughput that differs by " + stats.Percent(least)
+		if a, b := stats.Percent(least), stats.Percent(most); a != b {
+			text += " (at best) to " + b + " (at worst)"
+		}
+		g.Answers = append(g.Answers, text+" or more would have been detected")
 	}
 	if len(g.Answers) == 0 {
 		g.Answers = []string{"nothing was compared"}
@@ -462,6 +481,11 @@ func (c *Comparison) latencyTable() *sheet {
 		Caption: "Latency, milliseconds (service time of successful commands)",
 		Columns: []column{{Head: "size"}, {Head: "target"}},
 		Note:    "* the 95 % interval of the difference from " + c.Baseline + " excludes zero; the intervals are in the next section.",
+	}
+	if c.Run.Settings.Rate > 0 {
+		t.Note += " Service time runs from a command's sending to its reply: time that it waited for a free worker is in the record's response time."
+	} else {
+		t.Note += " A closed loop hides stalls, because a worker that waits sends nothing; what users who keep arriving would see takes a run with --rate."
 	}
 	for _, m := range latencyMetrics {
 		t.Columns = append(t.Columns, column{Head: m.head, Right: true}, column{Head: "diff ", Right: true, Diff: true})
@@ -774,9 +798,7 @@ func short(fingerprint string) string {
 func (c *Comparison) repeatSection() section {
 	r := &c.Run
 	s := section{ID: "repeat", Title: "How to repeat it"}
-	if len(r.CommandLine) > 0 {
-		s.Blocks = append(s.Blocks, block{Code: []string{shellQuote(r.CommandLine)}})
-	}
+	s.Blocks = append(s.Blocks, c.recipe()...)
 	t := &sheet{Caption: "Settings", Columns: []column{{Head: "setting"}, {Head: "value", Wrap: true}}}
 	add := func(name, value string) {
 		t.Rows = append(t.Rows, row{Cells: []cell{{Text: name}, {Text: cmp.Or(value, none)}}})
@@ -841,6 +863,79 @@ func (c *Comparison) repeatSection() section {
 		s.Blocks = append(s.Blocks, block{Table: prints})
 	}
 	return s
+}
+
+// recipe is the whole way from nothing to this report, to be copied.
+func (c *Comparison) recipe() []block {
+	r := &c.Run
+	if len(r.CommandLine) == 0 {
+		return nil
+	}
+	if len(r.CommandLine) < 2 || r.CommandLine[1] != "bench" {
+		return []block{{Code: []string{shellQuote(r.CommandLine), "sandbox report"}}}
+	}
+	up := []string{"sandbox", "up"}
+	var commands []string
+	named := "" // the environment, by the first file
+	for i, f := range r.Files {
+		name := path.Base(f.Name)
+		if strings.HasPrefix(name, "-") {
+			name = "./" + name
+		}
+		commands = append(commands, fmt.Sprintf("jq -j '.files[%d].text' %s > %s",
+			i, shellQuote([]string{"runs/" + r.ID + "/run.json"}), shellQuote([]string{name})))
+		up = append(up, "-var-file", name)
+		if i == 0 {
+			named = strings.TrimSuffix(strings.TrimSuffix(name, ".json"), ".tfvars")
+		}
+	}
+	var blocks []block
+	if len(r.Files) > 0 {
+		if r.Environment != "" && r.Environment != named {
+			up = append(up, "-env", r.Environment)
+		}
+		if r.Platform != "" {
+			up = append(up, "--platform", r.Platform)
+		}
+		commands = append(commands, shellQuote(up))
+		blocks = append(blocks, block{Text: "With this record in runs/ and sandbox " + cmp.Or(r.Tool.Version, "of the version below") +
+			". The first lines write the environment's files from the copies in the record; variables that were set outside of files are not among them."})
+	}
+	commands = append(commands, shellQuote(r.CommandLine), "sandbox report", shellQuote(append([]string{"sandbox", "down"}, environmentFlag(r.Environment)...)))
+	return append(append(blocks, block{Code: commands}), c.fingerprintRecipe()...)
+}
+
+func environmentFlag(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return []string{"-env", name}
+}
+
+// fingerprintRecipe recomputes a fingerprint of this page without a server.
+func (c *Comparison) fingerprintRecipe() []block {
+	x := &c.Run.Settings
+	i := slices.IndexFunc(c.Cells, func(v Cell) bool {
+		return v.State == StateCounted && v.Result != nil && v.Result.Complete && v.Result.Fingerprint != ""
+	})
+	if i < 0 {
+		return []block{{Text: fmt.Sprintf("No cell sent its whole pass of %s commands, so there is no fingerprint that `sandbox workload fingerprint` could recompute; "+
+			"with a smaller --ops-per-worker there is.", thousands(x.OpsPerWorker*int64(x.Workers)))}}
+	}
+	v := &c.Cells[i]
+	var command []string
+	for _, part := range [][]string{
+		{"sandbox", "workload", "fingerprint", "--size", fmt.Sprint(v.Size), "--iteration", fmt.Sprint(v.Iteration)},
+		{"  --workload", x.Workload, "--seed", fmt.Sprint(x.Seed), "--workers", fmt.Sprint(x.Workers), "--ops-per-worker", fmt.Sprint(x.OpsPerWorker)},
+		{"  --mix", mixText(x.Mix)},
+		{"  --insert-batch", fmt.Sprint(x.InsertBatch), "--find-batch", fmt.Sprint(x.FindBatch), "--find-limit", fmt.Sprint(x.FindLimit)},
+	} {
+		command = append(command, part[0]+" "+shellQuote(part[1:]))
+	}
+	return []block{
+		{Text: fmt.Sprintf("The fingerprint of a whole pass needs no server; other sizes and iterations likewise. This prints %s, if the commands are still the same:", v.Result.Fingerprint)},
+		{Code: strings.Split(strings.Join(command, " \\\n"), "\n")},
+	}
 }
 
 func durationText(d time.Duration) string {

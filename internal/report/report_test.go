@@ -9,11 +9,13 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/mongo-sandbox/sandbox/internal/record"
@@ -531,4 +533,68 @@ func BenchmarkReport27Cells(b *testing.B) {
 	runtime.ReadMemStats(&m)
 	b.ReportMetric(float64(m.Sys)/(1<<20), "MiB-sys")
 	b.ReportMetric(float64(size)/(1<<20), "MiB-page")
+}
+
+// What the last section says can be typed as it stands.
+func TestRecipe(t *testing.T) {
+	commands := func(change func(*record.Run)) string {
+		in := standIn(t)
+		in.Run.CommandLine = []string{"sandbox", "bench", "--sizes", "1k"}
+		change(&in.Run)
+		c := &Comparison{Run: in.Run}
+		var lines []string
+		for _, b := range c.recipe() {
+			lines = append(lines, b.Code...)
+		}
+		return strings.Join(lines, "\n")
+	}
+	for name, test := range map[string]struct {
+		change func(*record.Run)
+		want   string
+	}{
+		"files of other folders and names": {
+			func(r *record.Run) {
+				r.ID, r.Environment, r.Platform = "r1", "b", "local"
+				r.Files = []record.InputFile{{Name: "some where/-a b.tfvars"}, {Name: "b.tfvars.json"}}
+			}, `jq -j '.files[0].text' runs/r1/run.json > './-a b.tfvars'
+jq -j '.files[1].text' runs/r1/run.json > b.tfvars.json
+sandbox up -var-file './-a b.tfvars' -var-file b.tfvars.json -env b --platform local
+sandbox bench --sizes 1k
+sandbox report
+sandbox down -env b`,
+		},
+		"the environment is named after its file": {
+			func(r *record.Run) {
+				r.ID, r.Environment, r.Platform = "r1", "quickstart", "local"
+				r.Files = []record.InputFile{{Name: "environments/quickstart.tfvars"}}
+			}, `jq -j '.files[0].text' runs/r1/run.json > quickstart.tfvars
+sandbox up -var-file quickstart.tfvars --platform local
+sandbox bench --sizes 1k
+sandbox report
+sandbox down -env quickstart`,
+		},
+		"no environment": {
+			func(r *record.Run) { r.CommandLine = []string{"sandbox", "workload", "run", "--size", "1k"} },
+			"sandbox workload run --size 1k\nsandbox report",
+		},
+	} {
+		if diff := cmp.Diff(test.want, commands(test.change)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// One interval without end must not flatten the bars beside it.
+func TestHopelessInterval(t *testing.T) {
+	groups := []barGroup{{label: "1k", bars: []bar{{series: 1, value: 100}, {series: 2, value: 90, low: 50, high: 1e6}}}}
+	c := barChart("x", "y", wideChart, 300, groups)
+	i := slices.IndexFunc(c.Marks, func(m mark) bool { return m.Shape == "rect" })
+	height, err := strconv.ParseFloat(c.Marks[i].H, 64)
+	if err != nil || height < 50 || !c.Cut {
+		t.Errorf("the bar of the highest value is %v pixels high (%v), cut: %v", height, err, c.Cut)
+	}
+	groups[0].bars[1].high = 150
+	if c := barChart("x", "y", wideChart, 300, groups); c.Cut {
+		t.Error("an interval that fits is cut")
+	}
 }
