@@ -1,4 +1,4 @@
-# Three servers side by side on this machine: what `make demo` runs.
+# Three servers side by side on this machine: what `make demo` brings up.
 #
 #   sandbox up    -var-file environments/quickstart.tfvars
 #   sandbox bench --sizes 1k,4k,8k --duration 10s

@@ -1,6 +1,5 @@
 # Two versions on Google Cloud machines. `sandbox plan` shows what would be
-# created and its price, and creates nothing. Credentials and project are
-# those of gcloud unless project_id is set.
+# created, and creates nothing.
 
 platform = "gcp"
 region   = "europe-west1"
