@@ -198,6 +198,11 @@ func (l *loader) readAutomatic(in files) {
 }
 
 func (l *loader) readFile(in files, name string) {
+	if name == "" {
+		l.partial = true
+		l.problems.refuse(nil, "Unreadable variable file", "A -var-file argument is empty.", "Give the name of a file.")
+		return
+	}
 	text, err := in.read(name)
 	if err == nil && len(text) > maxFileBytes {
 		err = errors.New("it is larger than 1 MiB")
@@ -385,6 +390,10 @@ func (c *checker) soundElements(value cty.Value) cty.Value {
 	return cty.ObjectVal(sound)
 }
 
+// ValidName reports whether an environment can have that name. It is safe as
+// the name of a folder.
+func ValidName(name string) bool { return environmentName.MatchString(name) }
+
 var (
 	environmentName  = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,30}$`)
 	variableFileName = regexp.MustCompile(`(\.auto)?\.tfvars(\.json)?$|\.json$`)
@@ -392,7 +401,7 @@ var (
 
 func (l *loader) environmentName() string {
 	if l.Name != "" {
-		if !environmentName.MatchString(l.Name) {
+		if !ValidName(l.Name) {
 			l.problems.refuse(nil, "Invalid environment name", fmt.Sprintf("%q cannot be the name of an environment.", l.Name), "Use 1 to 31 lower-case letters, digits and hyphens, starting with a letter or digit.")
 		}
 		return l.Name
@@ -409,7 +418,7 @@ func (l *loader) environmentName() string {
 		return ""
 	}
 	name := NameOf(file)
-	if !environmentName.MatchString(name) {
+	if !ValidName(name) {
 		l.problems.refuseFile(file, "Invalid environment name", fmt.Sprintf("The name of %s cannot be the name of an environment: that has 1 to 31 lower-case letters, digits and hyphens.", file), "Give one with --env NAME.")
 	}
 	return name

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2/hclwrite"
@@ -600,5 +602,23 @@ func TestLimits(t *testing.T) {
 	var text bytes.Buffer
 	if err := problems.WriteText(&text, 0, true); err != nil || !strings.HasSuffix(text.String(), "And 100 more problems.\n") || !strings.Contains(text.String(), "…\x1b[0m\n") {
 		t.Errorf("%v\n%.300s", err, text.String()[max(0, text.Len()-300):])
+	}
+}
+
+// TestProblemsDoNotSteerTerminals shows lines with control characters.
+func TestProblemsDoNotSteerTerminals(t *testing.T) {
+	for _, text := range []string{"x = \"\x1b[2Ja\x00b\rc\u009b1m", "\xff\xfex\x00 \x00=\x00", "y = [\x07\r\n"} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "f.tfvars"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, problems := Load(Options{Dir: dir, Args: []Arg{{VarFile, "f.tfvars"}}})
+		var shown strings.Builder
+		if err := problems.WriteText(&shown, 80, false); err != nil || !problems.HasErrors() {
+			t.Fatalf("%q: %v, %v", text, problems, err)
+		}
+		if got := shown.String(); !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }) {
+			t.Errorf("%q is shown as %q", text, got)
+		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 )
@@ -210,11 +212,26 @@ func (p *Problems) source(name string, text []byte, file *hcl.File) {
 	if _, ok := p.order[name]; !ok {
 		p.order[name] = len(p.order)
 	}
-	shown := &hcl.File{Bytes: bytes.Clone(text)}
+	shown := &hcl.File{Bytes: printable(text)}
 	if file != nil {
 		shown.Body, shown.Nav = file.Body, file.Nav
 	}
 	p.files[name] = shown
+}
+
+// printable is text with everything that would steer a terminal, or is no
+// text, replaced byte by byte.
+func printable(text []byte) []byte {
+	out := bytes.Clone(text)
+	for i := 0; i < len(out); {
+		r, size := utf8.DecodeRune(out[i:])
+		lineEnd := r == '\n' || r == '\r' && i+1 < len(out) && out[i+1] == '\n'
+		if !lineEnd && r != '\t' && (unicode.IsControl(r) || r == utf8.RuneError && size == 1) {
+			copy(out[i:], "??"[:size])
+		}
+		i += size
+	}
+	return out
 }
 
 // blank removes a part of a source from what is shown of it.
