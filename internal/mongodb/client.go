@@ -210,8 +210,21 @@ func SplitURI(uri string) (clean, user string, password secret.Text, err error) 
 		}
 		password = secret.New(pw)
 	}
-	if hostList, _, _ := strings.Cut(rest, "/"); hostList == "" || strings.HasPrefix(rest, "?") {
+	hostList, _, _ := strings.Cut(rest, "/")
+	if hostList == "" || strings.HasPrefix(rest, "?") {
 		return refuse("names no host")
+	}
+	// The driver would quote what it takes for a port: with the host left
+	// out, that is the password.
+	hostList, _, _ = strings.Cut(hostList, "?")
+	for host := range strings.SplitSeq(hostList, ",") {
+		colon := strings.LastIndexByte(host, ':')
+		if colon <= strings.LastIndexByte(host, ']') {
+			continue
+		}
+		if port, err := strconv.ParseUint(host[colon+1:], 10, 16); err != nil || port == 0 {
+			return refuse("a port is not a number from 1 to 65535; credentials end with @, and a host follows")
+		}
 	}
 	_, query, _ := strings.Cut(rest, "?")
 	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {

@@ -36,18 +36,21 @@ func TestSplitURI(t *testing.T) {
 
 func TestSplitURIRefusesWithoutQuoting(t *testing.T) {
 	tests := map[string]string{
-		"":                                    "must start with",
-		"http://ann:hunter2@h1":               "must start with",
-		"mongodb://ann:hunter2@x@h1":          "percent-encode",
-		"mongodb://ann:hunter2/x@h1":          "percent-encode",
-		"mongodb://ann:hunter2:x@h1":          "percent-encode",
-		"mongodb://ann:hunter2%zz@h1":         "%25",
-		"mongodb://:hunter2@h1":               "user name is empty",
-		"mongodb://ann:hunter2@":              "no host",
-		"mongodb://ann:hunter2@/db":           "no host",
-		"mongodb://h1/?appName=x@hunter2":     "percent-encode",
-		"mongodb://h1/?proxyPassword=hunter2": "proxyPassword",
-		"mongodb://h1/?a=b&TLSCertificateKeyFilePassword=hunter2":             "TLSCertificateKeyFilePassword",
+		"":                                                        "must start with",
+		"http://ann:hunter2@h1":                                   "must start with",
+		"mongodb://ann:hunter2@x@h1":                              "percent-encode",
+		"mongodb://ann:hunter2/x@h1":                              "percent-encode",
+		"mongodb://ann:hunter2:x@h1":                              "percent-encode",
+		"mongodb://ann:hunter2%zz@h1":                             "%25",
+		"mongodb://:hunter2@h1":                                   "user name is empty",
+		"mongodb://ann:hunter2@":                                  "no host",
+		"mongodb://ann:hunter2@/db":                               "no host",
+		"mongodb://ann:hunter2":                                   "port is not a number",
+		"mongodb://ann:hunter2/db?a=b":                            "port is not a number",
+		"mongodb://h1:27017,ann:hunter2?a=b":                      "port is not a number",
+		"mongodb://h1/?appName=x@hunter2":                         "percent-encode",
+		"mongodb://h1/?proxyPassword=hunter2":                     "proxyPassword",
+		"mongodb://h1/?a=b&TLSCertificateKeyFilePassword=hunter2": "TLSCertificateKeyFilePassword",
 		"mongodb://h1/?authMechanismProperties=AWS_SESSION_TOKEN:hunter2&x=y": "authMechanismProperties",
 	}
 	for uri, want := range tests {
