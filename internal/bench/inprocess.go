@@ -23,8 +23,8 @@ type InProcess struct {
 	// SampleEvery is the pause between two readings of the members while
 	// the load runs; 0 is 10 s.
 	SampleEvery time.Duration
-	// HealthWait bounds the wait for a target to be healthy before its cell,
-	// 0 is 30 s; CatchUpWait the wait for secondaries after seeding, 0 is
+	// HealthWait bounds the wait for a target to be healthy before its cell
+	// and after seeding, 0 is 30 s; CatchUpWait the wait for secondaries after seeding, 0 is
 	// 30 min.
 	HealthWait, CatchUpWait time.Duration
 }
@@ -98,7 +98,8 @@ func (r *InProcess) RunCell(ctx context.Context, job Job, cell *record.CellWrite
 	defer s.close(ctx)
 
 	job.Progress(Event{Phase: Checking})
-	if err := s.waitHealthy(ctx, cmp.Or(r.HealthWait, 30*time.Second)); err != nil {
+	healthWait := cmp.Or(r.HealthWait, 30*time.Second)
+	if err := s.waitHealthy(ctx, healthWait); err != nil {
 		return out, fmt.Errorf("%w: %w", loadgen.ErrTargetDown, err)
 	}
 	job.Progress(Event{Phase: Seeding, Documents: job.ID.Size})
@@ -110,7 +111,11 @@ func (r *InProcess) RunCell(ctx context.Context, job Job, cell *record.CellWrite
 		return out, err
 	}
 	job.Progress(Event{Phase: Waiting})
-	if err := s.waitCaughtUp(ctx, cmp.Or(r.CatchUpWait, 30*time.Minute)); err != nil {
+	err = s.waitCaughtUp(ctx, cmp.Or(r.CatchUpWait, 30*time.Minute), healthWait)
+	if errors.Is(err, mongodb.ErrSilent) {
+		err = fmt.Errorf("%w: %w", loadgen.ErrTargetDown, err)
+	}
+	if err != nil {
 		return out, err
 	}
 
@@ -234,8 +239,8 @@ func (s *session) waitHealthy(ctx context.Context, bound time.Duration) error {
 	return s.admin.WaitHealthy(ctx, s.members.names())
 }
 
-func (s *session) waitCaughtUp(ctx context.Context, bound time.Duration) error {
+func (s *session) waitCaughtUp(ctx context.Context, bound, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	return s.admin.WaitCaughtUp(ctx, s.members.names())
+	return s.admin.WaitCaughtUp(ctx, patience, s.members.names())
 }

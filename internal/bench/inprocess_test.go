@@ -231,6 +231,31 @@ func TestTargetDies(t *testing.T) {
 	}
 }
 
+// TestMemberDiesBeforeTheLoad closes a secondary while documents are seeded:
+// the wait for it to catch up has no use, however long it may take.
+func TestMemberDiesBeforeTheLoad(t *testing.T) {
+	t.Parallel()
+	d := deploy(t, "dying", 3)
+	o := serverOptions(t, d.target)
+	o.Runner = &InProcess{HealthWait: time.Second}
+	var once sync.Once
+	o.Progress = func(e Event) {
+		if e.Phase == Seeding {
+			once.Do(func() {
+				for _, s := range d.servers[1:2] {
+					s.Close()
+				}
+			})
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	_, err := Run(ctx, o)
+	if !errors.Is(err, loadgen.ErrTargetDown) || !errors.Is(err, mongodb.ErrSilent) {
+		t.Errorf("error = %v", err)
+	}
+}
+
 // TestInterruptedLoad stops a cell while its load runs.
 func TestInterruptedLoad(t *testing.T) {
 	t.Parallel()

@@ -282,7 +282,7 @@ func TestUpRepairStatusDown(t *testing.T) {
 	if _, err := coll("").Driver().Database("x").Collection("y").InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1}}); err != nil {
 		t.Error(err)
 	}
-	if err := coll("").WaitCaughtUp(t.Context(), nil); err != nil {
+	if err := coll("").WaitCaughtUp(t.Context(), time.Minute, nil); err != nil {
 		t.Error(err)
 	}
 	if err := coll("secondary").Driver().Database("x").Collection("y").FindOne(t.Context(), bson.D{{Key: "_id", Value: 1}}).Err(); err != nil {

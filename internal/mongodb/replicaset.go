@@ -133,33 +133,63 @@ func Settled(state string) bool {
 
 // unfinished names the first member that does not answer or is not settled.
 func unfinished(status ReplicaSetStatus, names Names) error {
+	if err := silent(status, names); err != nil {
+		return err
+	}
 	for _, m := range status.Members {
-		switch {
-		case m.Health != 1:
-			return fmt.Errorf("%s does not answer: %s", names.label(m.Name), cmp.Or(m.LastHeartbeat, m.StateName))
-		case !Settled(m.StateName):
+		if !Settled(m.StateName) {
 			return fmt.Errorf("%s is in state %s", names.label(m.Name), m.StateName)
 		}
 	}
 	return nil
 }
 
+// silent names the first member that the others hear nothing from.
+func silent(status ReplicaSetStatus, names Names) error {
+	for _, m := range status.Members {
+		if m.Health != 1 {
+			return fmt.Errorf("%s does not answer: %s", names.label(m.Name), cmp.Or(m.LastHeartbeat, m.StateName))
+		}
+	}
+	return nil
+}
+
+// ErrSilent means that a deployment has had no primary, or a member that
+// does not answer, for longer than one would wait.
+var ErrSilent = errors.New("the deployment has not been whole")
+
 // WaitCaughtUp waits until every secondary has applied what the primary had
-// applied when it was first asked. A standalone has nobody to wait for. It
-// is bounded by ctx only; its error shows the last cause as well.
-func (c *Client) WaitCaughtUp(ctx context.Context, names Names) error {
-	var goal *OpTime
+// applied when it was first asked. A standalone has nobody to wait for. How
+// long it may take is bounded by ctx; how long it may be hopeless, because
+// there is no primary or a member does not answer, by patience: then the
+// error is ErrSilent. Errors show the last cause as well.
+func (c *Client) WaitCaughtUp(ctx context.Context, patience time.Duration, names Names) error {
+	var (
+		goal  *OpTime
+		since time.Time // when it began to be hopeless
+	)
 	return c.wait(ctx, "secondaries to catch up", func(ctx context.Context) error {
 		status, err := c.replicaSetStatus(ctx, readpref.PrimaryPreferred())
 		if hasCode(err, codeNoReplicationEnabled) {
 			return nil
 		}
-		if err != nil {
-			return err
-		}
 		primary, ok := status.Primary()
-		if !ok {
-			return errors.New("no member is primary")
+		if err == nil && !ok {
+			err = errors.New("no member is primary")
+		}
+		if err == nil {
+			err = silent(status, names)
+		}
+		switch {
+		case err == nil:
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+			return err
+		case time.Since(since) > patience:
+			return fmt.Errorf("%w for %s: %w", ErrSilent, patience, err)
+		default:
+			return err
 		}
 		if goal == nil {
 			goal = &primary.OpTime
@@ -167,7 +197,7 @@ func (c *Client) WaitCaughtUp(ctx context.Context, names Names) error {
 		for _, m := range status.Members {
 			switch {
 			case m.StateName == "ARBITER" || m.StateName == "PRIMARY":
-			case m.StateName != "SECONDARY" || m.Health != 1:
+			case m.StateName != "SECONDARY":
 				return fmt.Errorf("%s is in state %s", names.label(m.Name), m.StateName)
 			case m.OpTime.Before(*goal):
 				return fmt.Errorf("%s is %v behind the primary", names.label(m.Name),
@@ -188,7 +218,7 @@ func (c *Client) wait(ctx context.Context, what string, look func(context.Contex
 		switch {
 		case err == nil:
 			return nil
-		case IsUnauthorized(err):
+		case IsUnauthorized(err), errors.Is(err, ErrSilent):
 			return fmt.Errorf("wait for %s of %s: %w", what, c.subject, err) // will not get better
 		case ctx.Err() == nil || cause == nil:
 			cause = err // an attempt cut short by ctx itself says nothing new
