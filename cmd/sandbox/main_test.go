@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/shirou/gopsutil/v4/process"
@@ -47,6 +48,7 @@ func TestScripts(t *testing.T) {
 			"noservers":  noServers,
 			"nosecrets":  noSecrets,
 			"uri":        connectionString,
+			"waitfor":    waitFor,
 		},
 	})
 }
@@ -210,6 +212,19 @@ func connectionString(ts *testscript.TestScript, _ bool, args []string) {
 		return
 	}
 	ts.Fatalf("no connection string")
+}
+
+// waitFor waits until a file is there and not empty: waitfor FILE.
+func waitFor(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: waitfor FILE")
+	}
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if info, err := os.Stat(ts.MkAbs(args[0])); err == nil && info.Size() > 0 {
+			return
+		}
+	}
+	ts.Fatalf("%s did not appear", args[0])
 }
 
 // noSecrets checks that a secret is in none of the files of the folders:

@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Reruns == 0 {
 		o.Reruns = defaultReruns
 	}
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	b := &bench{

@@ -156,8 +156,9 @@ const (
 	maxCells      = 20_000
 )
 
-// check refuses options that cannot work, before anything is touched.
-func (o *Options) check() error {
+// Check refuses options that cannot work, before anything is touched. Run
+// checks them too.
+func (o *Options) Check() error {
 	switch {
 	case o.Runner == nil:
 		return errors.New("no runner")
@@ -178,6 +179,9 @@ func (o *Options) check() error {
 			return fmt.Errorf("target name %q is empty or there twice", t.Name)
 		}
 		seen[t.Name] = true
+		if err := t.serves(o.Settings); err != nil {
+			return err
+		}
 	}
 	if o.Baseline != "" && !seen[o.Baseline] {
 		return fmt.Errorf("baseline %q is not among the targets", o.Baseline)
@@ -194,6 +198,26 @@ func (o *Options) check() error {
 	}
 	if cells > maxCells {
 		return fmt.Errorf("%d cells, more than %d", cells, maxCells)
+	}
+	return nil
+}
+
+// serves refuses settings that need more members than the target has.
+func (t Target) serves(s record.Settings) error {
+	data := 0
+	for _, m := range t.Members {
+		if !m.Arbiter {
+			data++
+		}
+	}
+	if t.ReplicaSet == "" || data == 0 {
+		return nil // its topology is not known
+	}
+	if strings.EqualFold(s.ReadPreference, "secondary") && data < 2 {
+		return fmt.Errorf("read preference %s: target %s has no secondary", s.ReadPreference, t.Name)
+	}
+	if n, err := strconv.Atoi(s.WriteConcern); err == nil && n > data {
+		return fmt.Errorf("write concern %d: target %s has %d data-bearing members", n, t.Name, data)
 	}
 	return nil
 }

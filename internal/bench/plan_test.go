@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -125,3 +126,26 @@ func TestTargetsOf(t *testing.T) {
 }
 
 const pinnedRandomOrder = "b/1#1 a/1#1 c/1#1 b/2#1 c/2#1 a/2#1"
+
+func TestSettingsThatTheTargetCannotServe(t *testing.T) {
+	t.Parallel()
+	psa := []Member{{Name: "a"}, {Name: "b"}, {Name: "c", Arbiter: true}}
+	for _, c := range []struct {
+		members           []Member
+		set, read, writes string
+		want              string
+	}{
+		{psa, "rs", "secondary", "2", ""},
+		{psa, "rs", "primary", "majority", ""},
+		{psa, "rs", "primary", "3", "write concern 3: target t has 2 data-bearing members"},
+		{psa[:1], "rs", "Secondary", "", "read preference Secondary: target t has no secondary"},
+		{psa[:1], "rs", "secondaryPreferred", "1", ""},
+		{psa[:1], "", "secondary", "3", ""}, // mongos: not known
+	} {
+		target := Target{Name: "t", ReplicaSet: c.set, Members: c.members}
+		err := target.serves(record.Settings{ReadPreference: c.read, WriteConcern: c.writes})
+		if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && got != c.want {
+			t.Errorf("%s, %s of %d members: %v, want %q", c.read, c.writes, len(c.members), err, c.want)
+		}
+	}
+}

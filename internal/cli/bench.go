@@ -64,7 +64,7 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 	if o.sizes == "" && !o.resume {
 		return fail(exitUsage, errors.New("--sizes is missing"), "for example --sizes 1k,4k,8k")
 	}
-	name, err := o.environment.existingName(a)
+	name, err := o.environment.existingName(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -77,6 +77,11 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 	if err != nil {
 		return err
 	}
+	release, err := platform.HoldForBench()
+	if err != nil {
+		return err
+	}
+	defer release()
 	options := bench.Options{
 		Environment: inventory.Environment,
 		Platform:    string(inventory.Platform),

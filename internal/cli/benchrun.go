@@ -17,6 +17,9 @@ import (
 
 // runBench runs a bench with progress and says what became of it.
 func (a *app) runBench(ctx context.Context, o bench.Options, asJSON bool) error {
+	if err := o.Check(); err != nil {
+		return fail(exitUsage, err, "")
+	}
 	for _, t := range o.Targets {
 		if t.Engine == record.EngineEmbedded {
 			a.console.Notef("NOTE: %s", embeddedNotice)

@@ -49,6 +49,9 @@ func Main(args []string, c *console.Console, version string) int {
 	root := newRoot(a)
 	root.SetArgs(doubleDashes(root, args))
 	err = root.ExecuteContext(ctx)
+	if err == nil && c.OutErr() != nil {
+		err = fmt.Errorf("write output: %w", c.OutErr())
+	}
 	if err != nil {
 		printError(c, err)
 	}
@@ -83,7 +86,7 @@ records in runs/, both in the working directory.
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fail(exitUsage, err, fmt.Sprintf("see `%s --help`", cmd.CommandPath()))
+		return fail(exitUsage, flagError(err), fmt.Sprintf("see `%s --help`", cmd.CommandPath()))
 	})
 	root.AddCommand(
 		newPlan(a), newUp(a), newStatus(a), newBench(a), newReport(a), newDown(a),
@@ -116,10 +119,8 @@ func refuseStrayArguments(cmd *cobra.Command) {
 	}
 }
 
-// stateDir is where an environment's state lives.
-func (a *app) stateDir(environment string) string {
-	return filepath.Join(a.dir, ".sandbox", environment)
-}
+// stateRoot holds a folder for the state of every environment.
+func (a *app) stateRoot() string { return filepath.Join(a.dir, ".sandbox") }
 
 func (a *app) runsDir() string { return filepath.Join(a.dir, "runs") }
 

@@ -27,7 +27,7 @@ func newDown(a *app) *cobra.Command {
 }
 
 func runDown(ctx context.Context, a *app, o *downOptions) error {
-	name, err := o.environment.existingName(a)
+	name, err := o.environment.existingName(ctx, a)
 	if errors.Is(err, errNoEnvironment) {
 		a.console.Notef("there is no environment in this directory: nothing to remove")
 		return nil
@@ -46,10 +46,13 @@ func runDown(ctx context.Context, a *app, o *downOptions) error {
 	for _, left := range removed.LeftAlone {
 		c.Notef("left alone: %s", left)
 	}
-	if removed.Folder == "" {
+	switch {
+	case removed.Folder != "":
+		c.Printf("%s: ended %s, removed %s; nothing is left\n", name, processes(len(removed.Ended)), a.relative(removed.Folder))
+	case len(removed.Ended) > 0:
+		c.Printf("%s: ended %s, whose state folder was gone; nothing is left\n", name, processes(len(removed.Ended)))
+	default:
 		c.Printf("%s: nothing to remove\n", name)
-		return nil
 	}
-	c.Printf("%s: ended %s, removed %s; nothing is left\n", name, processes(len(removed.Ended)), a.relative(removed.Folder))
 	return nil
 }

@@ -1,17 +1,15 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mongo-sandbox/sandbox/internal/environment"
+	"github.com/mongo-sandbox/sandbox/internal/local"
 )
 
 // environmentOptions are the flags that name or describe an environment.
@@ -81,26 +79,23 @@ func problemsAsJSON(a *app, err error) error {
 
 // existingName finds the environment that a command is about: the one named,
 // else the only one there is.
-func (o *environmentOptions) existingName(a *app) (string, error) {
-	if o.name != "" {
-		return o.name, nil
-	}
+func (o *environmentOptions) existingName(ctx context.Context, a *app) (string, error) {
+	name, named := o.name, o.name != ""
 	for _, arg := range o.args {
-		if arg.Kind == environment.VarFile {
-			return environment.NameOf(arg.Value), nil
+		if !named && arg.Kind == environment.VarFile {
+			name, named = environment.NameOf(arg.Value), true
 		}
 	}
-	entries, err := os.ReadDir(filepath.Join(a.dir, ".sandbox"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("list environments: %w", err)
-	}
-	var names []string
-	for _, entry := range entries {
-		if entry.IsDir() {
-			names = append(names, entry.Name())
+	if named {
+		if !environment.ValidName(name) { // it becomes the name of a folder
+			return "", usagef("%q cannot be the name of an environment", name)
 		}
+		return name, nil
 	}
-	sort.Strings(names)
+	names, err := local.Environments(ctx, a.stateRoot())
+	if err != nil {
+		return "", err
+	}
 	switch len(names) {
 	case 0:
 		return "", fail(exitUsage, errNoEnvironment, "run `sandbox up -var-file FILE` first")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -76,8 +77,14 @@ func (f *loadFlags) record(sizes []record.Size) (record.Settings, error) {
 	if f.duration <= 0 {
 		return record.Settings{}, usagef("--duration %s: want more than 0", f.duration)
 	}
-	if f.rate < 0 || f.warmup < 0 || f.opTimeout < 0 {
-		return record.Settings{}, usagef("--rate, --warmup and --op-timeout must not be negative")
+	if !(f.rate >= 0 && f.rate <= math.MaxInt32) { // NaN is neither
+		return record.Settings{}, usagef("--rate %v: want 0 to %d", f.rate, math.MaxInt32)
+	}
+	if f.warmup < 0 {
+		return record.Settings{}, usagef("--warmup %s: must not be negative", f.warmup)
+	}
+	if f.opTimeout != 0 && f.opTimeout < time.Millisecond {
+		return record.Settings{}, usagef("--op-timeout %s: want at least 1ms, or 0 for none", f.opTimeout)
 	}
 	if err := (mongodb.Options{ReadPreference: f.readPreference, WriteConcern: f.writeConcern}).Check(); err != nil {
 		return record.Settings{}, fail(exitUsage, err, "")

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 
 	"github.com/mongo-sandbox/sandbox/internal/console"
@@ -16,7 +17,7 @@ const embeddedNotice = "the embedded engine stands in for MongoDB: its numbers s
 // platform opens the local platform's state of an environment.
 func (a *app) platform(name, mongodDir string, progress func(local.Event)) *local.Platform {
 	return local.New(local.Options{
-		Dir:             a.stateDir(name),
+		Dir:             filepath.Join(a.stateRoot(), name),
 		MongodDir:       mongodDir,
 		EmbeddedCommand: []string{a.executable, "mongod"},
 		Progress:        progress,
@@ -41,10 +42,10 @@ func engineOf[T any](deployments []T, engine func(T) string) string {
 	return engineMongod
 }
 
-// deploymentProgress shows one line per deployment.
+// deploymentProgress shows one line per deployment, from the first event on.
 type deploymentProgress struct {
-	progress *console.Progress
-	members  map[string]int // members of a deployment
+	progress    *console.Progress
+	deployments []environment.Deployment
 
 	mu      sync.Mutex
 	tasks   map[string]*console.Task
@@ -52,22 +53,25 @@ type deploymentProgress struct {
 }
 
 func newDeploymentProgress(p *console.Progress, spec *environment.Spec) *deploymentProgress {
-	d := &deploymentProgress{progress: p, members: map[string]int{}, tasks: map[string]*console.Task{}, healthy: map[string]int{}}
-	for _, deployment := range spec.Deployments {
-		d.members[deployment.Name] = len(deployment.Members)
-		d.tasks[deployment.Name] = p.Task(deployment.Name)
-	}
-	return d
+	return &deploymentProgress{progress: p, deployments: spec.Deployments, tasks: map[string]*console.Task{}, healthy: map[string]int{}}
 }
 
 func (d *deploymentProgress) event(e local.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	total := 0
+	for _, deployment := range d.deployments {
+		if d.tasks[deployment.Name] == nil {
+			d.tasks[deployment.Name] = d.progress.Task(deployment.Name)
+		}
+		if deployment.Name == e.Deployment {
+			total = len(deployment.Members)
+		}
+	}
 	task := d.tasks[e.Deployment]
 	if task == nil {
 		return
 	}
-	total := d.members[e.Deployment]
 	switch {
 	case e.Member != "" && e.Stage == local.Healthy:
 		d.healthy[e.Deployment]++

@@ -5,9 +5,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/mongo-sandbox/sandbox/internal/console"
 )
+
+// echo is how soon after the first a signal is the same one again: a Ctrl-C
+// reaches the whole process group, and what stands between the terminal and
+// this program may pass its own on.
+const echo = 100 * time.Millisecond
 
 // withInterrupts returns a context that the first SIGINT or SIGTERM
 // cancels: the command stops gracefully and keeps what it has. The second
@@ -24,7 +30,9 @@ func withInterrupts(parent context.Context, c *console.Console) (context.Context
 		}
 		c.Notef("interrupted: stopping gracefully; once more to stop at once")
 		cancel()
-		<-signals
+		for first := time.Now(); time.Since(first) < echo; {
+			<-signals
+		}
 		c.Notef("stopped at once: servers of the environment may be running (`sandbox status`, `sandbox down`); what was measured is kept (`sandbox bench --resume`)")
 		os.Exit(exitInterrupted)
 	}()

@@ -44,7 +44,7 @@ func newStatus(a *app) *cobra.Command {
 var errUnhealthy = errors.New("the environment is not healthy")
 
 func runStatus(ctx context.Context, a *app, o *statusOptions) error {
-	name, err := o.environment.existingName(a)
+	name, err := o.environment.existingName(ctx, a)
 	if err != nil {
 		return err
 	}

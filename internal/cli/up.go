@@ -72,9 +72,12 @@ func runUp(ctx context.Context, a *app, o *upOptions) error {
 	return nil
 }
 
+// upCode tells servers that did not become healthy from everything that went
+// wrong before there were any.
 func upCode(err error) int {
-	if code := exitCode(err); code != exitFailure {
-		return code
+	var deployment *local.DeploymentError
+	if errors.As(err, &deployment) {
+		return exitTarget
 	}
-	return exitTarget
+	return exitCode(err)
 }

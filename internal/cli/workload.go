@@ -136,7 +136,6 @@ func newWorkloadPrint(a *app) *cobra.Command {
 	flags.Int64Var(&o.op, "op", 0, "number of the worker's command, from 0")
 	flags.Int64Var(&o.count, "count", 1, "how many commands from there, or documents")
 	flags.Int64Var(&o.document, "document", -1, "print seeded document `N`, from 0, in place of commands")
-	cmd.MarkFlagsMutuallyExclusive("document", "op")
 	return cmd
 }
 
@@ -147,6 +146,8 @@ func runPrint(ctx context.Context, a *app, o *printOptions) error {
 	}
 	settings := w.Settings()
 	switch {
+	case o.document >= 0 && o.op != 0:
+		return usagef("--document and --op exclude each other")
 	case o.worker < 0 || o.worker >= settings.Workers:
 		return usagef("--worker %d: want 0 to %d", o.worker, settings.Workers-1)
 	case o.iteration < 1:

@@ -48,7 +48,6 @@ variable SANDBOX_URI; in --uri other users of this machine can see it.`,
 	flags.StringVar(&o.target, "target", "target", "`name` of the deployment in the record")
 	flags.StringVar(&o.out, "out", "", "`folder` to put the run record in (default: runs)")
 	flags.BoolVar(&o.json, "json", false, "print the result as JSON")
-	cmd.MarkFlagsMutuallyExclusive("uri", "uri-file")
 	return cmd
 }
 
@@ -83,6 +82,9 @@ func runWorkloadRun(ctx context.Context, a *app, o *workloadRunOptions) error {
 
 // connectionString takes the URI from where the user put it.
 func (o *workloadRunOptions) connectionString() (secret.Text, error) {
+	if o.uri != "" && o.uriFile != "" {
+		return secret.Text{}, usagef("--uri and --uri-file exclude each other")
+	}
 	uri := secret.New(o.uri)
 	if o.uriFile != "" {
 		var err error

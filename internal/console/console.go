@@ -36,17 +36,38 @@ type Console struct {
 	// piece of work where Err is no terminal.
 	PlainEvery time.Duration
 
-	outErr error
+	out *checkedWriter
 }
 
-// OutErr is why data could not be written to Out, or nil.
-func (c *Console) OutErr() error { return c.outErr }
+// checkedWriter remembers the first failure.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
+// OutErr is why data could not be written to this process's standard output,
+// or nil. A command that has lost data has failed, whoever wrote it.
+func (c *Console) OutErr() error {
+	if c.out == nil {
+		return nil
+	}
+	return c.out.err
+}
 
 // System returns the console of this process. NO_COLOR (any value) and
 // TERM=dumb turn colour off, as is the custom.
 func System() *Console {
+	out := &checkedWriter{w: os.Stdout}
 	c := &Console{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		In: os.Stdin, Out: out, Err: os.Stderr, out: out,
 		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),

@@ -110,7 +110,7 @@ func (p *Platform) looksLikeState() error {
 	if err != nil {
 		return fmt.Errorf("down: %w", err)
 	}
-	own := []string{inventoryFile, passwordFile, keyFile, lockFile, membersDir}
+	own := []string{inventoryFile, passwordFile, keyFile, lockFile, benchFile, membersDir}
 	for _, entry := range entries {
 		if slices.Contains(own, entry.Name()) {
 			return nil

@@ -20,19 +20,11 @@ func (p *Platform) lock(ctx context.Context) (unlock func(), err error) {
 		if err := os.MkdirAll(p.dir, 0o700); err != nil {
 			return nil, fmt.Errorf("lock %s: %w", p.dir, err)
 		}
-		f, err := os.OpenFile(p.path(lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+		f, holder, err := tryLock(p.path(lockFile))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // a Down has removed the folder in between
 		}
-		if err != nil {
-			return nil, fmt.Errorf("lock %s: %w", p.dir, err)
-		}
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			text := make([]byte, 32)
-			n, _ := f.Read(text)
-			_ = f.Close()
-			holder, _ := strconv.Atoi(strings.TrimSpace(string(text[:n])))
 			if time.Now().After(patience) || len(commandLine(holder)) > 0 {
 				return nil, fmt.Errorf("another sandbox command (pid %d) is working on this environment: wait for it to end", holder)
 			}
@@ -47,7 +39,6 @@ func (p *Platform) lock(ctx context.Context) (unlock func(), err error) {
 			continue
 		}
 		if err != nil {
-			_ = f.Close()
 			return nil, fmt.Errorf("lock %s: %w", p.dir, err)
 		}
 		mine, err1 := f.Stat()
@@ -56,8 +47,40 @@ func (p *Platform) lock(ctx context.Context) (unlock func(), err error) {
 			_ = f.Close() // locked a file that a Down has removed meanwhile
 			continue
 		}
-		_ = f.Truncate(0) // the pid is for messages only
-		_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
 		return func() { _ = f.Close() }, nil
 	}
+}
+
+// HoldForBench keeps a second bench away from the environment: each would
+// drop what the other has seeded and measure the other's load. Up, Down and
+// Status are not kept out. Like the lock it is gone with the process.
+func (p *Platform) HoldForBench() (release func(), err error) {
+	f, holder, err := tryLock(p.path(benchFile))
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("another sandbox bench (pid %d) is measuring this environment: wait for it to end", holder)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", p.dir, err)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// tryLock locks a file, which is made if need be, and writes our pid into it.
+// When another has locked it, the error is EWOULDBLOCK and holder its pid, 0
+// if it has not said it yet.
+func tryLock(path string) (f *os.File, holder int, err error) {
+	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		text := make([]byte, 32)
+		n, _ := f.Read(text)
+		_ = f.Close()
+		holder, _ = strconv.Atoi(strings.TrimSpace(string(text[:n])))
+		return nil, holder, err
+	}
+	_ = f.Truncate(0) // the pid is for messages only
+	_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
+	return f, 0, nil
 }

@@ -201,6 +201,30 @@ func TestLockKeepsOthersOut(t *testing.T) {
 	again()
 }
 
+func TestOneBenchAtATime(t *testing.T) {
+	p := newPlatform(t, Options{})
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	release, err := p.HoldForBench()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newPlatform(t, Options{Dir: p.dir}).HoldForBench(); err == nil || !strings.Contains(err.Error(), "pid "+strconv.Itoa(os.Getpid())) {
+		t.Errorf("the second bench: %v", err)
+	}
+	unlock, err := p.lock(t.Context())
+	if err != nil {
+		t.Fatalf("up while a bench runs: %v", err)
+	}
+	unlock()
+	release()
+	if release, err = p.HoldForBench(); err != nil {
+		t.Fatal(err)
+	}
+	release()
+}
+
 func TestRefuseChanges(t *testing.T) {
 	deployment := func(name, version string, members ...environment.Member) environment.Deployment {
 		return environment.Deployment{Name: name, ReplicaSet: name, Distribution: "psmdb", Version: version, Members: members}

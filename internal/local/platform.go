@@ -20,8 +20,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -106,6 +108,32 @@ func New(opts Options) *Platform {
 	return &Platform{opts: opts, dir: canonical(opts.Dir)}
 }
 
+// Environments names what there is in root, which holds a state folder per
+// environment, in alphabetical order: the folders, and those that have lost
+// theirs while their members run on.
+func Environments(ctx context.Context, root string) ([]string, error) {
+	root = canonical(root)
+	entries, err := os.ReadDir(root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list environments: %w", err)
+	}
+	found, err := runningBelow(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names[entry.Name()] = true
+		}
+	}
+	for conf := range found {
+		name, _, _ := strings.Cut(strings.TrimPrefix(conf, root+string(filepath.Separator)), string(filepath.Separator))
+		names[name] = true
+	}
+	return slices.Sorted(maps.Keys(names)), nil
+}
+
 // canonical makes a path absolute and resolves the links in the part of it
 // that exists, so that the same folder always has the same spelling on
 // command lines.
@@ -141,6 +169,7 @@ const (
 	passwordFile  = "password"
 	keyFile       = "keyfile"
 	lockFile      = "lock"
+	benchFile     = "bench.lock"
 	membersDir    = "members"
 )
 

@@ -97,11 +97,17 @@ func isEnding(p *environment.Process) bool {
 // running finds every process whose command line names a configuration file
 // of one of this environment's members, by that file's path.
 func (p *Platform) running(ctx context.Context) (map[string][]environment.Process, error) {
+	return runningBelow(ctx, p.path(membersDir))
+}
+
+// runningBelow finds every process whose command line names a configuration
+// file below dir, by that file's path.
+func runningBelow(ctx context.Context, dir string) (map[string][]environment.Process, error) {
 	pids, err := process.PidsWithContext(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	prefix := p.path(membersDir) + string(filepath.Separator)
+	prefix := dir + string(filepath.Separator)
 	found := map[string][]environment.Process{}
 	for _, pid := range pids {
 		argv := commandLine(int(pid))

@@ -29,9 +29,18 @@ const attemptTimeout = 5 * time.Second
 // is half done, and ends when every deployment is healthy and answers
 // authenticated. Deployments that exist must be as the spec says, else
 // nothing is changed. When some deployments fail, the others are finished;
-// the inventory is returned together with the error. When ctx ends, Up stops
-// waiting and returns ctx's error; the next Up or Down goes on from there.
+// the inventory is returned together with the error, which is a
+// *DeploymentError then. When ctx ends, Up stops waiting and returns ctx's
+// error; the next Up or Down goes on from there.
 func (p *Platform) Up(ctx context.Context, spec *environment.Spec) (*environment.Inventory, error) {
+	inv, err := p.up(ctx, spec)
+	if err != nil && ctx.Err() != nil {
+		return inv, fmt.Errorf("up was interrupted: %w", ctx.Err())
+	}
+	return inv, err
+}
+
+func (p *Platform) up(ctx context.Context, spec *environment.Spec) (*environment.Inventory, error) {
 	if spec.Platform != environment.Local {
 		return nil, fmt.Errorf("up: the environment is for platform %q", spec.Platform)
 	}
@@ -83,9 +92,6 @@ func (p *Platform) Up(ctx context.Context, spec *environment.Spec) (*environment
 		})
 	}
 	_ = group.Wait() // failures has them, all of them
-	if err := ctx.Err(); err != nil {
-		return inv, fmt.Errorf("up was interrupted; `sandbox up` goes on, `sandbox down` removes what was started: %w", err)
-	}
 	return inv, errors.Join(failures...)
 }
 
@@ -192,6 +198,20 @@ type bringUp struct {
 	found    map[string][]environment.Process
 }
 
+// DeploymentError says why a deployment did not become healthy.
+type DeploymentError struct {
+	Deployment string
+	cause      error
+	logs       string // what its member's log says
+}
+
+func (e *DeploymentError) Error() string {
+	return fmt.Sprintf("deployment %s: %v%s", e.Deployment, e.cause, e.logs)
+}
+
+// Unwrap returns the cause.
+func (e *DeploymentError) Unwrap() error { return e.cause }
+
 // memberError is a failure of one member.
 type memberError struct {
 	member string
@@ -221,7 +241,7 @@ func (u *bringUp) run(ctx context.Context) error {
 	if errors.As(err, &member) && member.logged && !errors.Is(err, context.Canceled) {
 		logs = u.p.logTail(member.member)
 	}
-	return fmt.Errorf("deployment %s: %w%s", name, err, logs)
+	return &DeploymentError{name, err, logs}
 }
 
 func (u *bringUp) state() environment.DeploymentState { return u.book.deployment(u.index) }
