@@ -13,6 +13,7 @@
 //	    windows.ndjson         Window: one line per window, with histograms
 //	    latency.hlog           HdrHistogram interval log, written by the load generator
 //	    members.ndjson         Sample: readings of the members
+//	    outcomes.csv.zst       what the server answered to every command, if asked for
 //	    checkpoints.json       Checkpoints
 //	    explain.json           []Explain
 //	    partial.json           Cell of an attempt that was given up

@@ -20,9 +20,9 @@ func Redact(text string) string {
 	return assignedSecret().ReplaceAllString(text, "${1}"+secret.Redacted)
 }
 
-// RedactArgs returns a command line with the passwords in it replaced, also
+// redactArgs returns a command line with the passwords in it replaced, also
 // those that follow their flag as an argument of its own.
-func RedactArgs(args []string) []string {
+func redactArgs(args []string) []string {
 	out := make([]string, len(args))
 	for i, arg := range args {
 		out[i] = Redact(arg)

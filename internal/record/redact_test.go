@@ -32,11 +32,11 @@ func TestRedact(t *testing.T) {
 func TestRedactArgs(t *testing.T) {
 	in := []string{"sandbox", "bench", "--password", "hunter2", "-auth-token", "t", "--password", "--uri", "mongodb://a:b@h"}
 	want := []string{"sandbox", "bench", "--password", "[redacted]", "-auth-token", "[redacted]", "--password", "--uri", "mongodb://a:[redacted]@h"}
-	if got := RedactArgs(in); !slices.Equal(got, want) {
-		t.Errorf("RedactArgs = %q, want %q", got, want)
+	if got := redactArgs(in); !slices.Equal(got, want) {
+		t.Errorf("redactArgs = %q, want %q", got, want)
 	}
 	if in[3] != "hunter2" {
-		t.Error("RedactArgs changed its argument")
+		t.Error("redactArgs changed its argument")
 	}
 }
 

@@ -193,7 +193,7 @@ func (w *Writer) SetRun(run Run) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	run.SchemaVersion = SchemaVersion
-	run.CommandLine = RedactArgs(run.CommandLine)
+	run.CommandLine = redactArgs(run.CommandLine)
 	run.Warnings = redactAll(run.Warnings)
 	files := make([]InputFile, len(run.Files))
 	for i, f := range run.Files {
