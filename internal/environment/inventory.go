@@ -12,9 +12,9 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
-// InventoryVersion is the version of the inventory's form that this program
+// inventoryVersion is the version of the inventory's form that this program
 // writes. It reads this one and older ones.
-const InventoryVersion = 1
+const inventoryVersion = 1
 
 // ReadInventory reads what Write wrote. A missing file is an error for which
 // errors.Is(err, fs.ErrNotExist) holds; an inventory of a newer program is
@@ -31,8 +31,8 @@ func ReadInventory(path string) (*Inventory, error) {
 	switch {
 	case inventory.SchemaVersion < 1:
 		return nil, fmt.Errorf("read inventory %s: it has no schema_version", path)
-	case inventory.SchemaVersion > InventoryVersion:
-		return nil, fmt.Errorf("read inventory %s: it was written by a newer version of sandbox (schema_version %d, this one knows %d)", path, inventory.SchemaVersion, InventoryVersion)
+	case inventory.SchemaVersion > inventoryVersion:
+		return nil, fmt.Errorf("read inventory %s: it was written by a newer version of sandbox (schema_version %d, this one knows %d)", path, inventory.SchemaVersion, inventoryVersion)
 	}
 	return inventory, nil
 }
@@ -40,7 +40,7 @@ func ReadInventory(path string) (*Inventory, error) {
 // Write stores the inventory at path with mode 0600, replacing what was there
 // in one step, and makes the folder if there is none. It sets SchemaVersion.
 func (i *Inventory) Write(path string) error {
-	i.SchemaVersion = InventoryVersion
+	i.SchemaVersion = inventoryVersion
 	data, err := json.MarshalIndent(i, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write inventory: %w", err)

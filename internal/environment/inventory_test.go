@@ -37,7 +37,7 @@ func TestInventoryRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" || got.SchemaVersion != InventoryVersion {
+	if diff := cmp.Diff(want, got); diff != "" || got.SchemaVersion != inventoryVersion {
 		t.Errorf("version %d\n%s", got.SchemaVersion, diff)
 	}
 	info, err := os.Stat(path)

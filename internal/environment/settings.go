@@ -65,17 +65,7 @@ func (l *loader) refuseFeatures() {
 // asksFor reports whether a value is more than nothing: true, a text, or a
 // map with elements.
 func asksFor(value cty.Value) bool {
-	switch {
-	case value == cty.NilVal || value.IsNull():
-		return false
-	case value.Type() == cty.Bool:
-		return value.True()
-	case value.Type() == cty.String:
-		return value.AsString() != ""
-	case value.Type().IsMapType():
-		return value.LengthInt() > 0
-	}
-	return false
+	return value != cty.NilVal && !value.IsNull() && !isOff(value)
 }
 
 // Reasons why a setting is not applied.
