@@ -189,9 +189,7 @@ func (c *collector) drain() {
 func (c *collector) take(s *sample) {
 	t := &c.interval(s.end)[s.op]
 	c.last = max(c.last, s.end)
-	if s.response > 0 {
-		c.lag = max(c.lag, time.Duration(s.response-min(s.service, s.response))*time.Microsecond)
-	}
+	c.lag = max(c.lag, s.lag())
 	c.progress.take(s)
 	if s.failure != 0 {
 		t.errors++

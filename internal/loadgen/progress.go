@@ -15,8 +15,8 @@ type Snapshot struct {
 	Remaining        time.Duration
 	Commands, Errors int64   // since the start
 	PerSecond        float64 // successful commands, since the last snapshot
-	// Lag is how late the latest command since the last snapshot was
-	// started, open loop only.
+	// Lag is the most that a command since the last snapshot was started
+	// late, open loop only.
 	Lag        time.Duration
 	Operations []OperationSnapshot // those that have occurred, in order
 }
@@ -40,9 +40,7 @@ type progress struct {
 type counters struct{ commands, errors, sumUS int64 }
 
 func (p *progress) take(s *sample) {
-	if s.response > s.service {
-		p.lag = max(p.lag, time.Duration(s.response-s.service)*time.Microsecond)
-	}
+	p.lag = max(p.lag, s.lag())
 	total, since := &p.total[s.op], &p.since[s.op]
 	if s.failure != 0 {
 		total.errors++

@@ -18,6 +18,11 @@ type sample struct {
 	failure           uint16 // 0: succeeded; else as registered with failures
 }
 
+// lag is how late the command was started; 0 in a closed loop.
+func (s *sample) lag() time.Duration {
+	return time.Duration(max(s.response, s.service)-s.service) * time.Microsecond
+}
+
 // ring carries samples from one worker to the collector without a lock. It
 // is full only when the collector has been held up for long.
 type ring struct {

@@ -42,7 +42,6 @@ type SeedOptions struct {
 type SeedProgress struct {
 	Documents, Total int64
 	Bytes            int64 // of the documents so far
-	Elapsed          time.Duration
 }
 
 // Seed drops the workload's collections, creates them with their indexes in
@@ -95,7 +94,7 @@ func (s *seeding) run(ctx context.Context, parallel int, progress func(SeedProgr
 	began := time.Now()
 	report := func() {
 		if progress != nil {
-			progress(SeedProgress{Documents: s.documents.Load(), Total: s.total, Bytes: s.bytes.Load(), Elapsed: time.Since(began)})
+			progress(SeedProgress{Documents: s.documents.Load(), Total: s.total, Bytes: s.bytes.Load()})
 		}
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
