@@ -74,7 +74,7 @@ const sampleSize = 10_000
 
 // Describe says what the workload consists of.
 func (w *Workload) Describe() (*Description, error) {
-	shapes, err := w.Shapes()
+	shapes, err := w.queryShapes()
 	if err != nil {
 		return nil, err
 	}
@@ -142,9 +142,9 @@ func (w *Workload) documentsOf(t OpType) int64 {
 	return 1
 }
 
-// Shapes returns the query shapes that the mix contains, in the order of the
+// queryShapes are the query shapes that the mix contains, in the order of the
 // operation types.
-func (w *Workload) Shapes() ([]Shape, error) {
+func (w *Workload) queryShapes() ([]Shape, error) {
 	var list []Shape
 	g := w.Generator(1, 0)
 	g.arrange(0)
