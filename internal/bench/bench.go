@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,7 +145,7 @@ func (b *bench) open(ctx context.Context) error {
 	run := record.Run{
 		Started: b.Now().UTC(), Environment: b.Environment, Platform: b.Platform, Engine: engineOf(targets),
 		Tool: b.Tool, CommandLine: b.CommandLine, Settings: b.Settings, Sizes: b.Sizes, Order: b.Order,
-		Baseline: b.Baseline, Targets: targets, Files: b.Files, LoadHost: host, Warnings: b.Warnings, Interval: b.Interval,
+		Baseline: b.Baseline, Targets: targets, Files: b.Files, LoadHost: host, Interval: b.Interval,
 	}
 	if run.Baseline == "" {
 		run.Baseline = targets[0].Name
@@ -300,12 +301,7 @@ func (b *bench) giveUp(target string, cause error) error {
 }
 
 func (b *bench) isDown(target string) bool {
-	for _, name := range b.down.Targets {
-		if name == target {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(b.down.Targets, target)
 }
 
 // todo is what is left from cell i on.

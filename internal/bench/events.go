@@ -81,8 +81,7 @@ func (p *progress) send(e Event) {
 	p.report(e)
 }
 
-// estimate foresees how long the rest of a run takes. Its methods are called
-// under progress's lock or before and after cells, never at the same time.
+// estimate foresees how long the rest of a run takes.
 type estimate struct {
 	mu       sync.Mutex
 	load     time.Duration // duration and warm-up of a cell

@@ -39,7 +39,6 @@ type Options struct {
 	Tool        record.Tool
 	CommandLine []string // redacted on its way into the record
 	Files       []record.InputFile
-	Warnings    []string
 
 	Settings record.Settings
 	Sizes    []record.Size
