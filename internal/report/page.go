@@ -217,6 +217,8 @@ func (c *Comparison) differentGlance() glance {
 	}
 	if len(g.Answers) == 0 {
 		g.Answers = []string{"one target: nothing to compare it with"}
+	} else if !slices.ContainsFunc(c.Targets, func(t Target) bool { return t.Engine != record.EngineEmbedded }) {
+		g.Answers = append(g.Answers, "all targets were the same embedded engine: a difference is chance or the machine's")
 	}
 	return g
 }
