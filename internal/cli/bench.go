@@ -164,7 +164,7 @@ func (o *benchOptions) resumeNewest(a *app, options *bench.Options) error {
 func inputFiles(files []environment.File) []record.InputFile {
 	var inputs []record.InputFile
 	for _, f := range files {
-		inputs = append(inputs, record.InputFile{Name: f.Name, SHA256: f.SHA256, Text: f.Text})
+		inputs = append(inputs, record.InputFile(f))
 	}
 	return inputs
 }

@@ -52,8 +52,8 @@ func (o *environmentOptions) load(a *app) (*environment.Spec, *environment.Probl
 	spec, problems := environment.Load(environment.Options{
 		Dir: a.dir, Args: o.args, Environ: a.environ, Platform: o.platform, Name: o.name,
 	})
-	if problems.HasErrors() {
-		return nil, nil, problems
+	if err := problems.Err(); err != nil {
+		return nil, nil, err
 	}
 	return spec, problems, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/console"
 	"github.com/mongo-sandbox/sandbox/internal/environment"
 	"github.com/mongo-sandbox/sandbox/internal/local"
+	"github.com/mongo-sandbox/sandbox/internal/record"
 )
 
 // embeddedNotice is shown wherever the embedded engine stands in.
@@ -35,11 +36,11 @@ func notUp(name string, err error) error {
 // engineOf sums up engines: one embedded deployment makes all embedded.
 func engineOf[T any](deployments []T, engine func(T) string) string {
 	for _, d := range deployments {
-		if engine(d) != engineMongod {
-			return engineEmbedded
+		if engine(d) != record.EngineMongod {
+			return record.EngineEmbedded
 		}
 	}
-	return engineMongod
+	return record.EngineMongod
 }
 
 // deploymentProgress shows one line per deployment, from the first event on.

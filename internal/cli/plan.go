@@ -13,11 +13,6 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/record"
 )
 
-const (
-	engineMongod   = record.EngineMongod
-	engineEmbedded = record.EngineEmbedded
-)
-
 type planOptions struct {
 	environment environmentOptions
 	mongodDir   string
@@ -102,7 +97,7 @@ func printPlan(a *app, out planOutput) {
 	}
 	printSettings(a, "Settings", out.Settings)
 	printSettings(a, "Not applied on platform "+string(out.Platform), out.NotApplied)
-	if out.Engine == engineEmbedded {
+	if out.Engine == record.EngineEmbedded {
 		c.Printf("\nNOTE: %s.\n", embeddedNotice)
 	}
 }

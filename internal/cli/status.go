@@ -9,6 +9,7 @@ import (
 
 	"github.com/mongo-sandbox/sandbox/internal/environment"
 	"github.com/mongo-sandbox/sandbox/internal/local"
+	"github.com/mongo-sandbox/sandbox/internal/record"
 	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
@@ -102,7 +103,7 @@ func printStatus(a *app, inventory *environment.Inventory, out statusOutput) {
 		t.AppendRow(table.Row{d.Name, d.Engine, orDash(d.RequestedVersion), out.ConnectionStrings[d.Name]})
 	}
 	t.Render()
-	if out.Engine == engineEmbedded {
+	if out.Engine == record.EngineEmbedded {
 		c.Printf("\nNOTE: %s.\n", embeddedNotice)
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/console"
 	"github.com/mongo-sandbox/sandbox/internal/environment"
 	"github.com/mongo-sandbox/sandbox/internal/local"
+	"github.com/mongo-sandbox/sandbox/internal/record"
 )
 
 type upOptions struct {
 	environment environmentOptions
 	mongodDir   string
-	autoApprove bool
 	json        bool
 }
 
@@ -30,7 +30,7 @@ func newUp(a *app) *cobra.Command {
 	}
 	o.environment.addDescription(cmd)
 	addMongodDir(cmd, &o.mongodDir)
-	cmd.Flags().BoolVar(&o.autoApprove, "auto-approve", false, "do not ask before anything that costs money (the local platform costs none)")
+	cmd.Flags().Bool("auto-approve", false, "do not ask before anything that costs money (the local platform costs none)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the inventory as JSON")
 	return cmd
 }
@@ -57,7 +57,7 @@ func runUp(ctx context.Context, a *app, o *upOptions) error {
 	if err != nil {
 		return fail(upCode(err), err, "`sandbox up` again goes on from here; `sandbox down` removes what there is")
 	}
-	if engineOf(inventory.Deployments, func(d environment.DeploymentState) string { return d.Engine }) == engineEmbedded {
+	if engineOf(inventory.Deployments, func(d environment.DeploymentState) string { return d.Engine }) == record.EngineEmbedded {
 		a.console.Notef("NOTE: %s", embeddedNotice)
 	}
 	a.console.Notef("up in %s", console.Duration(time.Since(started)))

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mongo-sandbox/sandbox/internal/bench"
+	"github.com/mongo-sandbox/sandbox/internal/environment"
 	"github.com/mongo-sandbox/sandbox/internal/mongodb"
 	"github.com/mongo-sandbox/sandbox/internal/record"
 	"github.com/mongo-sandbox/sandbox/internal/secret"
@@ -30,8 +31,8 @@ func newWorkloadRun(a *app) *cobra.Command {
 	o := &workloadRunOptions{}
 	cmd := &cobra.Command{
 		Use:   "run --uri URI",
-		Short: "Seed and run the workload against any deployment; drops the workload's database first",
-		Long: `run drops the workload's database on the deployment, seeds it and runs the
+		Short: "Seed and run the workload against any deployment; drops the workload's collection first",
+		Long: `run drops the workload's collection on the deployment, seeds it and runs the
 workload: one cell, written as it goes to a run record of its own, which
 sandbox report reads.
 
@@ -70,7 +71,7 @@ func runWorkloadRun(ctx context.Context, a *app, o *workloadRunOptions) error {
 		return err
 	}
 	options := bench.Options{
-		Platform: "existing", Tool: a.tool(), CommandLine: append([]string{"sandbox"}, a.args...),
+		Platform: string(environment.Existing), Tool: a.tool(), CommandLine: append([]string{"sandbox"}, a.args...),
 		Settings: settings, Sizes: sizes, Order: bench.Sequential, Targets: []bench.Target{target},
 		RunsDir: a.runsDir(), Runner: &bench.InProcess{AppName: "sandbox workload run"}, Now: a.now,
 	}
