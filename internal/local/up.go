@@ -275,7 +275,18 @@ func (u *bringUp) startMember(ctx context.Context, i int, m environment.MemberSt
 		u.p.tell(Event{Deployment: u.state().Name, Member: m.Name, Stage: Kept, Detail: "pid " + strconv.Itoa(m.Process.PID)})
 		return nil
 	}
-	if orphans := u.found[files.conf]; len(orphans) > 0 {
+	orphans := u.found[files.conf]
+	if u.p.configuredPort(m.Name) != m.Port {
+		// Its state was removed while it ran: it serves another port, with
+		// another key.
+		for _, orphan := range orphans {
+			if _, err := end(ctx, orphan, files.conf, patience); err != nil {
+				return err
+			}
+		}
+		orphans = nil
+	}
+	if len(orphans) > 0 {
 		// Started by an Up that ended before it could write that down.
 		u.p.tell(Event{Deployment: u.state().Name, Member: m.Name, Stage: Kept, Detail: "found again, pid " + strconv.Itoa(orphans[0].PID)})
 		return record(orphans[0])
