@@ -145,7 +145,7 @@ func timeLeft(left time.Duration) string {
 	if left <= 0 {
 		return ""
 	}
-	return ", whole run " + console.Duration(left)
+	return ", " + console.Duration(left) + " left in all"
 }
 
 func summary(c *record.Cell) string {

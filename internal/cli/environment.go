@@ -23,7 +23,7 @@ type environmentOptions struct {
 func (o *environmentOptions) addDescription(cmd *cobra.Command) {
 	o.addName(cmd)
 	cmd.Flags().Var(&orderedArg{o, environment.Var}, "var", "set a variable, `name=value`; may be repeated")
-	cmd.Flags().StringVar(&o.platform, "platform", "", "where members run: gcp, local or existing (default: the file's platform, else gcp)")
+	cmd.Flags().StringVar(&o.platform, "platform", "", "where members run: local, or gcp, which is planned only, as yet (default: the file's platform, else gcp)")
 }
 
 // addName adds the flags that name an environment which exists.

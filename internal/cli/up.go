@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -44,8 +45,12 @@ func runUp(ctx context.Context, a *app, o *upOptions) error {
 	if err := needLocal(spec.Platform); err != nil {
 		return err
 	}
-	for _, s := range spec.NotApplied {
-		a.console.Notef("not applied on platform %s: %s", spec.Platform, s.Name)
+	if len(spec.NotApplied) > 0 {
+		names := make([]string, len(spec.NotApplied))
+		for i, s := range spec.NotApplied {
+			names[i] = s.Name
+		}
+		a.console.Notef("not applied on platform %s (`sandbox plan` says why): %s", spec.Platform, strings.Join(names, ", "))
 	}
 	started := time.Now()
 	progress := newDeploymentProgress(a.console.NewProgress(), spec)
