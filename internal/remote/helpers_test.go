@@ -1,0 +1,417 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// server is a real sshd of the test's own.
+type server struct {
+	t    *testing.T
+	dir  string
+	port int
+	user string
+	cmd  *exec.Cmd
+	log  *safeBuffer
+}
+
+const hostKeyFile = "host_ed25519"
+
+// newServer prepares an sshd that lets key in. It is not running yet.
+func newServer(t *testing.T, key *Key) *server {
+	t.Helper()
+	if _, err := os.Stat(sshdPath()); err != nil {
+		t.Skip("no sshd here: install openssh-server (the service need not run)")
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() == 0 { // sshd insists on it, and only its service makes it
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &server{t: t, dir: t.TempDir(), port: freePort(t), user: me.Username, log: &safeBuffer{}}
+	s.newHostKey()
+	write(t, filepath.Join(s.dir, "authorized_keys"), key.AuthorizedKey()+"\n")
+	s.configure("")
+	return s
+}
+
+func sshdPath() string {
+	if path, err := exec.LookPath("sshd"); err == nil && filepath.IsAbs(path) {
+		return path
+	}
+	return "/usr/sbin/sshd"
+}
+
+// configure writes the configuration, with more variables for sessions. Their
+// HOME is the test's, so that no start-up file of the user's takes part.
+func (s *server) configure(env string) {
+	write(s.t, filepath.Join(s.dir, "config"), fmt.Sprintf(`
+ListenAddress 127.0.0.1:%d
+HostKey %[2]s/host_ed25519
+AuthorizedKeysFile %[2]s/authorized_keys
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+MaxStartups 100
+SetEnv HOME=%[2]s %[3]s
+`, s.port, s.dir, env))
+}
+
+func (s *server) newHostKey() {
+	path := filepath.Join(s.dir, hostKeyFile)
+	_ = os.Remove(path)
+	if _, err := LoadOrCreateKey(path, ""); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *server) start() {
+	s.t.Helper()
+	s.cmd = exec.Command(sshdPath(), "-D", "-e", "-f", filepath.Join(s.dir, "config"))
+	s.cmd.Stderr = s.log
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := s.cmd
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if s.t.Failed() {
+			s.t.Logf("sshd: %s", s.log)
+		}
+	})
+	eventually(s.t, "sshd listens", func() bool {
+		if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
+			s.t.Fatalf("sshd ended: %s", s.log)
+		}
+		return strings.Contains(s.log.String(), "Server listening")
+	})
+}
+
+// stop ends the sshd that accepts connections; open ones stay.
+func (s *server) stop() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	s.log.reset()
+}
+
+func (s *server) machine() Machine {
+	return Machine{Name: "box", Address: "127.0.0.1", Port: s.port, User: s.user}
+}
+
+// site is a running sshd and what is needed to get in.
+type site struct {
+	*server
+	opts Options
+}
+
+func newSite(t *testing.T) site {
+	t.Helper()
+	opts := newOptions(t)
+	s := newServer(t, opts.Key)
+	s.start()
+	return site{s, opts}
+}
+
+func newOptions(t *testing.T) Options {
+	t.Helper()
+	dir := t.TempDir()
+	key, err := LoadOrCreateKey(filepath.Join(dir, "id"), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{Key: key, KnownHosts: filepath.Join(dir, "known_hosts")}
+}
+
+func (s site) dial() *Conn {
+	s.t.Helper()
+	return s.dialTo(s.machine())
+}
+
+func (s site) dialTo(m Machine) *Conn {
+	s.t.Helper()
+	c, err := Dial(testContext(s.t), m, s.opts)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// wire passes connections on to a port until it is cut.
+type wire struct {
+	listener net.Listener
+	target   string
+	workers  sync.WaitGroup
+
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+// newWire cuts a connection after limit bytes in one direction, unless limit
+// is 0.
+func newWire(t *testing.T, port int, limit int64) *wire {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{listener: l, target: fmt.Sprintf("127.0.0.1:%d", port)}
+	w.workers.Add(1)
+	go func() {
+		defer w.workers.Done()
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", w.target)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			w.mu.Lock()
+			w.open = append(w.open, in, out)
+			w.mu.Unlock()
+			pass := func(to, from net.Conn) {
+				if limit > 0 {
+					_, _ = io.CopyN(to, from, limit)
+				} else {
+					_, _ = io.Copy(to, from)
+				}
+				_, _ = in.Close(), out.Close()
+			}
+			w.workers.Go(func() { pass(out, in) })
+			w.workers.Go(func() { pass(in, out) })
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		w.cut()
+		w.workers.Wait()
+	})
+	return w
+}
+
+func (w *wire) port() int { return w.listener.Addr().(*net.TCPAddr).Port }
+
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.open {
+		_ = c.Close()
+	}
+	w.open = nil
+}
+
+// fake is an SSH server in this process that authenticates everybody.
+type fake struct {
+	listener net.Listener
+	workers  sync.WaitGroup
+	mu       sync.Mutex
+	open     []net.Conn
+}
+
+// newFake serves connections with handle, which must return when the
+// connection ends. Without handle it accepts and says nothing at all.
+func newFake(t *testing.T, handle func(*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request)) *fake {
+	t.Helper()
+	key, err := LoadOrCreateKey(filepath.Join(t.TempDir(), "host"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &ssh.ServerConfig{PublicKeyCallback: func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+		return &ssh.Permissions{}, nil
+	}}
+	config.AddHostKey(key.signer)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{listener: l}
+	f.workers.Add(1)
+	go func() {
+		defer f.workers.Done()
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			f.mu.Lock()
+			f.open = append(f.open, c)
+			f.mu.Unlock()
+			if handle == nil {
+				continue
+			}
+			f.workers.Add(1)
+			go func() {
+				defer f.workers.Done()
+				if sc, channels, requests, err := ssh.NewServerConn(c, config); err == nil {
+					handle(sc, channels, requests)
+				}
+			}()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		f.mu.Lock()
+		for _, c := range f.open {
+			_ = c.Close()
+		}
+		f.mu.Unlock()
+		f.workers.Wait()
+	})
+	return f
+}
+
+func (f *fake) machine() Machine {
+	return Machine{Name: "fake", Address: "127.0.0.1", Port: f.listener.Addr().(*net.TCPAddr).Port, User: "someone"}
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (b *safeBuffer) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.b.Reset()
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return strings.Join(all, " ")
+}
+
+// as asserts that err is from a machine and has a cause of type T.
+func as[T error](t *testing.T, err error) T {
+	t.Helper()
+	var outer *Error
+	var cause T
+	if !errors.As(err, &outer) || !errors.As(err, &cause) {
+		t.Fatalf("error %v (%T) is not a %T", err, err, cause)
+	}
+	if n := strings.Count(err.Error(), "ssh to "); n != 1 {
+		t.Fatalf("the machine is named %d times in %q", n, err)
+	}
+	return cause
+}
+
+// serveAgent is an SSH agent with the keys of a keyring.
+func serveAgent(t *testing.T, keys agent.Agent) (socket string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "agent") // short: sockets' paths are bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket = filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workers sync.WaitGroup
+	workers.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			workers.Go(func() { _, _ = agent.ServeAgent(keys, c), c.Close() })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		workers.Wait()
+		_ = os.RemoveAll(dir)
+	})
+	return socket
+}
