@@ -431,9 +431,24 @@ func (b *builder) checkCommands(add addCheck) {
 		add(name, Caution, "fingerprints equal in %d of %d size and iteration pairs; in %d too few commands were sent to prove it (a longer --duration or a smaller --ops-per-worker would)",
 			same, len(sequences), unproven)
 	default:
+		over := thousands(commands)
+		if sent := b.fewestSent(); sent > commands {
+			over += " of at least " + thousands(sent)
+		}
 		add(name, OK, "fingerprints equal in all %s, over %s commands per target",
-			plural(len(sequences), "size and iteration pair", "size and iteration pairs"), thousands(commands))
+			plural(len(sequences), "size and iteration pair", "size and iteration pairs"), over)
 	}
+}
+
+// fewestSent is how many commands the target that was sent fewest was sent.
+func (b *builder) fewestSent() int64 {
+	sent := make([]int64, len(b.c.Targets))
+	b.eachCounted(func(_, t int, in *CellInput) { sent[t] += in.Cell.Commands + in.Cell.Errors })
+	sent = slices.DeleteFunc(sent, func(n int64) bool { return n == 0 })
+	if len(sent) == 0 {
+		return 0
+	}
+	return slices.Min(sent)
 }
 
 func (b *builder) checkParity(add addCheck) {
