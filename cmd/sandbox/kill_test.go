@@ -70,7 +70,7 @@ func TestKillBench(t *testing.T) {
 			kills = 10
 		case <-time.After(wait):
 			_ = cmd.Process.Kill()
-			_ = <-ended // killed
+			<-ended // killed
 		}
 		for path, content := range finished {
 			if data, err := os.ReadFile(path); err != nil || string(data) != content {
