@@ -212,7 +212,8 @@ func TestMissingMonitorIsTold(t *testing.T) {
 	server := newNullServer(t)
 	client := connect(t, server.uri(), func(o *mongodb.Options) { o.Monitor = nil })
 	cell := mustRun(t, Options{Workload: newWorkload(t, 1), Iteration: 1, Client: client, OpsLimit: 10}).Cell
-	if len(cell.Warnings) != 1 || !strings.HasPrefix(cell.Warnings[0], "retries were not counted") {
+	// Ten commands may well take all of a busy machine's CPU, which is told too.
+	if !slices.ContainsFunc(cell.Warnings, func(w string) bool { return strings.HasPrefix(w, "retries were not counted") }) {
 		t.Errorf("warnings %q", cell.Warnings)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 )
 
@@ -81,7 +82,9 @@ func isNetwork(err error) bool {
 	}
 	var connection topology.ConnectionError
 	var network net.Error
-	return errors.As(err, &connection) || errors.As(err, &network)
+	// The failure of another command's connection closed this one's pool.
+	var pool driver.RetryablePoolError
+	return errors.As(err, &connection) || errors.As(err, &network) || errors.As(err, &pool)
 }
 
 func codeName(name string, code int, raw bson.Raw) string {

@@ -36,6 +36,7 @@ func TestErrorName(t *testing.T) {
 		{"Network", mongo.CommandError{Labels: []string{"NetworkError"}, Wrapped: io.EOF}},
 		{"Network", &net.OpError{Op: "dial", Err: errors.New("connection refused")}},
 		{"Network", io.ErrUnexpectedEOF},
+		{"Network", poolCleared{}},
 		{"NotWritablePrimary", mongo.CommandError{Code: 10107, Name: "NotWritablePrimary"}},
 		{"code 8888", mongo.CommandError{Code: 8888, Message: "no name"}},
 		{"WriteConflict", mongo.CommandError{Code: 112, Raw: raw}},
@@ -103,3 +104,10 @@ func TestErrorNamesOfUnreachableTargets(t *testing.T) {
 		})
 	}
 }
+
+// poolCleared is what a command meets whose pool was cleared because of
+// another one; the driver keeps its own type of it to itself.
+type poolCleared struct{}
+
+func (poolCleared) Error() string   { return "connection pool was cleared" }
+func (poolCleared) Retryable() bool { return true }
