@@ -70,7 +70,7 @@ func TestKillBench(t *testing.T) {
 			kills = 10
 		case <-time.After(wait):
 			_ = cmd.Process.Kill()
-			<-ended // killed
+			t.Logf("kill %d after %s: %v", kills+1, wait, <-ended)
 		}
 		for path, content := range finished {
 			if data, err := os.ReadFile(path); err != nil || string(data) != content {
