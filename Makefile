@@ -23,7 +23,7 @@ demo: build ## see the whole flow on this machine: up, bench, report, down (unde
 
 .PHONY: test
 test: ## run the tests (under five minutes)
-	go test ./...
+	go test -timeout 20m ./...
 
 .PHONY: check
 check: format vet lint cross test-386 race ## all that a change must pass: format, vet, lint, cross builds, tests with -race
@@ -53,7 +53,7 @@ test-386: ## run the workload's tests as a 32-bit program: the same bytes
 
 .PHONY: race
 race: ## run the tests with the race detector
-	go test -race ./...
+	go test -race -timeout 30m ./...
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (20s) each
