@@ -53,7 +53,7 @@ test-386: ## run the workload's tests as a 32-bit program: the same bytes
 
 .PHONY: race
 race: ## run the tests with the race detector
-	go test -race -timeout 30m ./...
+	go test -race -p 1 -timeout 30m ./...
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (20s) each

@@ -204,7 +204,7 @@ func TestTargetDies(t *testing.T) {
 	t.Parallel()
 	dying, other := deploy(t, "dying", 1), deploy(t, "other", 1)
 	o := serverOptions(t, dying.target, other.target)
-	o.Runner = &InProcess{HealthWait: 500 * time.Millisecond}
+	o.Runner = &InProcess{HealthWait: 4 * time.Second}
 	o.Settings.OpTimeout = 300 * time.Millisecond
 	var once sync.Once
 	o.Progress = func(e Event) {
@@ -237,7 +237,7 @@ func TestMemberDiesBeforeTheLoad(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, "dying", 3)
 	o := serverOptions(t, d.target)
-	o.Runner = &InProcess{HealthWait: time.Second}
+	o.Runner = &InProcess{HealthWait: 4 * time.Second}
 	var once sync.Once
 	o.Progress = func(e Event) {
 		if e.Phase == Seeding {
