@@ -61,6 +61,35 @@ func deploy(t *testing.T, name string, n int) *deployment {
 	return d
 }
 
+// waitMissed waits until the first member of the set hears nothing from
+// member i.
+func (d *deployment) waitMissed(t *testing.T, i int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	client, err := mongodb.Connect(ctx, mongodb.Options{
+		URI: "mongodb://" + d.target.Members[0].Address + "/", Direct: true, Username: user, Password: d.target.Password,
+	})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
+	for {
+		status, err := client.ReplicaSetStatus(ctx)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, m := range status.Members {
+			if m.Name == d.target.Members[i].Address && m.Health != 1 {
+				return
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 func (d *deployment) initiate(t *testing.T, set mongodb.ReplicaSet) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -242,9 +271,8 @@ func TestMemberDiesBeforeTheLoad(t *testing.T) {
 	o.Progress = func(e Event) {
 		if e.Phase == Seeding {
 			once.Do(func() {
-				for _, s := range d.servers[1:2] {
-					s.Close()
-				}
+				d.servers[1].Close()
+				d.waitMissed(t, 1)
 			})
 		}
 	}

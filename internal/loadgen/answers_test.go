@@ -5,6 +5,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,12 +22,12 @@ func TestOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const workers = 3
 		var out bytes.Buffer
-		sent := 0
+		var sent atomic.Int64 // by all workers
 		w := newWorkload(t, workers)
 		result, err := Run(context.Background(), Options{
 			Workload: w, Iteration: 1, Duration: 2500 * time.Millisecond, Outcomes: &out, Warmup: time.Second,
 			Client: target(func(ctx context.Context, cmd *workload.Command) (mongodb.Outcome, error) {
-				if sent++; sent%10 == 0 && cmd.Type != workload.Find { // the warm-up finds
+				if sent.Add(1)%10 == 0 && cmd.Type != workload.Find { // the warm-up finds
 					time.Sleep(time.Millisecond)
 					return mongodb.Outcome{}, mongo.CommandError{Code: 112, Name: "WriteConflict"}
 				}

@@ -37,8 +37,9 @@ type memorySink struct {
 	intervals []record.Interval
 	windows   []record.Window
 	log       bytes.Buffer
-	discard   bool  // encode and forget
-	fail      error // returned by Interval from the third on
+	discard   bool         // encode and forget
+	fail      error        // returned by Interval from the third on
+	written   atomic.Int64 // intervals, to be read while a run goes on
 }
 
 func (s *memorySink) Interval(v record.Interval) error {
@@ -49,6 +50,7 @@ func (s *memorySink) Interval(v record.Interval) error {
 		return s.fail
 	}
 	s.intervals = append(s.intervals, v)
+	s.written.Add(1)
 	return nil
 }
 

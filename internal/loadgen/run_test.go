@@ -142,12 +142,12 @@ func TestStalledWorker(t *testing.T) {
 		c.now()
 		var stalled atomic.Bool
 		sink := &memorySink{}
-		var seen []int // intervals at hand when the stall ends
+		var seen []int64 // intervals at hand when the stall ends
 		client := target(func(context.Context, *workload.Command) (mongodb.Outcome, error) {
 			time.Sleep(10 * time.Millisecond)
 			if c.now() >= 1500*time.Millisecond && !stalled.Swap(true) {
 				time.Sleep(4 * time.Second)
-				seen = append(seen, len(sink.intervals))
+				seen = append(seen, sink.written.Load())
 			}
 			return mongodb.Outcome{}, nil
 		})

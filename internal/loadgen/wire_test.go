@@ -107,6 +107,8 @@ func TestOutcomesFromTheWire(t *testing.T) {
 	w := newWorkload(t, 4, withAggregates)
 	sink := &memorySink{}
 	cell := mustRun(t, Options{Workload: w, Iteration: 1, Client: connect(t, server.uri()), OpsLimit: 500, Sink: sink}).Cell
+	// A busy test machine is no finding of this test.
+	cell.Warnings = slices.DeleteFunc(cell.Warnings, func(w string) bool { return strings.Contains(w, "of its CPUs") })
 	if cell.Commands != 2000 || cell.Errors != 0 || cell.Retries != 0 || len(cell.Warnings) != 0 {
 		t.Errorf("%d commands, %d errors, %d retries, warnings %q; want 2000 and nothing else", cell.Commands, cell.Errors, cell.Retries, cell.Warnings)
 	}
