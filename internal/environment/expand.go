@@ -63,7 +63,9 @@ func (l *loader) expand(name string) *Spec {
 	}
 	if spec.Platform == GCP {
 		spec.Machines = l.machines(spec, prefix)
+		spec.Cloud = l.cloud(spec, prefix)
 	}
+	spec.Variables = l.variables()
 	spec.Settings, spec.NotApplied = l.settings(spec.Platform)
 	return spec
 }
@@ -165,6 +167,7 @@ func (r *replset) spelled(attr string) bool {
 func (r *replset) expand(prefix string, platform Platform) Deployment {
 	d := Deployment{Name: r.name, ReplicaSet: r.name}
 	r.version(&d)
+	r.packages(&d, platform)
 
 	data, dataOK := wholeNumber(r.object.GetAttr("data_nodes_per_replset"))
 	arbiters, arbitersOK := wholeNumber(r.object.GetAttr("arbiters_per_replset"))
@@ -381,6 +384,22 @@ func (r *replset) version(d *Deployment) {
 		r.problems.refuse(at, "Version of another release", fmt.Sprintf("%q asks for release %q and for version %q%s.", r.name, release, version, from), fmt.Sprintf("A version of %q starts with %q.", release, d.Series+"."))
 	}
 	d.Distribution, d.Release, d.Version = distribution, release, version
+}
+
+// packages settles where the server and its monitoring come from; on the
+// local platform, they come from nowhere.
+func (r *replset) packages(d *Deployment, platform Platform) {
+	if platform != GCP {
+		return
+	}
+	d.Repository, _, _ = r.setting("mongo_repo")
+	d.EnvTag = r.textAttr("env_tag")
+	monitored := r.object.GetAttr("enable_pmm")
+	d.Monitored = r.is("enable_pmm") && (monitored.IsNull() || isTrue(monitored))
+	if d.Monitored {
+		d.PMMVersion, _, _ = r.setting("pmm_client_version")
+		d.PMMRepository, _, _ = r.setting("pmm_client_repo")
+	}
 }
 
 // textAttr is a string attribute, "" when it is null.

@@ -124,11 +124,12 @@ func (f folder) list() ([]string, error) {
 
 type loader struct {
 	Options
-	problems *Problems
-	schema   *schema
-	files    []File
-	sources  map[string]*source   // of the variables that something sets
-	values   map[string]cty.Value // of every variable that has a sound one
+	problems  *Problems
+	schema    *schema
+	files     []File
+	automatic []string             // names of those that no argument names
+	sources   map[string]*source   // of the variables that something sets
+	values    map[string]cty.Value // of every variable that has a sound one
 	// partial is set when something could not be read, so that what is
 	// missing may just not have been seen.
 	partial bool
@@ -187,14 +188,19 @@ func (l *loader) readAutomatic(in files) {
 	}
 	for _, name := range []string{"terraform.tfvars", "terraform.tfvars.json"} {
 		if slices.Contains(present, name) {
-			l.readFile(in, name)
+			l.readAutomaticFile(in, name)
 		}
 	}
 	for _, name := range present {
 		if strings.HasSuffix(name, ".auto.tfvars") || strings.HasSuffix(name, ".auto.tfvars.json") {
-			l.readFile(in, name)
+			l.readAutomaticFile(in, name)
 		}
 	}
+}
+
+func (l *loader) readAutomaticFile(in files, name string) {
+	l.automatic = append(l.automatic, name)
+	l.readFile(in, name)
 }
 
 func (l *loader) readFile(in files, name string) {

@@ -371,14 +371,14 @@ replsets = {
 `}
 	o := Options{Args: []Arg{{VarFile, "lab.tfvars"}}}
 	want := []Machine{
-		{"lab-a-0", "data", "n2-standard-4", "europe-west1/1", "pd-ssd", 50},
-		{"lab-a-1", "data", "n2-standard-4", "europe-west1/2", "pd-ssd", 50},
-		{"lab-a-2", "data", "n2-standard-4", "europe-west1/3", "pd-ssd", 50},
-		{"lab-a-3", "data", "n2-standard-4", "europe-west1/1", "pd-ssd", 50},
-		{"lab-a-arb0", "arbiter", "e2-medium", "europe-west1/2", "", 0},
-		{"lab-b-0", "data", "n2-standard-4", "europe-west1/1", "pd-ssd", 50},
-		{"lab-plgm", "load host", "n2-highcpu-8", "europe-west1/1", "", 0},
-		{"lab-pmm-server", "monitoring", "e2-standard-2", "europe-west1/1", "pd-ssd", 100},
+		{"lab-a-0", "data", "a", "n2-standard-4", "europe-west1/1", "pd-ssd", 50},
+		{"lab-a-1", "data", "a", "n2-standard-4", "europe-west1/2", "pd-ssd", 50},
+		{"lab-a-2", "data", "a", "n2-standard-4", "europe-west1/3", "pd-ssd", 50},
+		{"lab-a-3", "data", "a", "n2-standard-4", "europe-west1/1", "pd-ssd", 50},
+		{"lab-a-arb0", "arbiter", "a", "e2-medium", "europe-west1/2", "", 0},
+		{"lab-b-0", "data", "b", "n2-standard-4", "europe-west1/1", "pd-ssd", 50},
+		{"lab-plgm", "load host", "", "n2-highcpu-8", "europe-west1/1", "", 0},
+		{"lab-pmm-server", "monitoring", "", "e2-standard-2", "europe-west1/1", "pd-ssd", 100},
 	}
 	if diff := cmp.Diff(want, mustLoad(t, in, o).Machines); diff != "" {
 		t.Error(diff)
@@ -395,6 +395,49 @@ replsets = {
 	}
 	if settingOf(spec, "pmm_type") != "" || settingOf(spec, "plgm_type") != "" {
 		t.Error("settings of machines that are not created are listed as applied")
+	}
+}
+
+func TestCloud(t *testing.T) {
+	in := memory{"lab.tfvars": `
+project_id          = "p1"
+zone_mode           = "multi"
+image               = { northamerica-northeast1 = "projects/debian-cloud/global/images/family/debian-12" }
+source_ranges       = "192.0.2.0/24, 198.51.100.7/32"
+enable_ssh_gateway  = true
+pmm_client_repo     = "testing"
+replsets = {
+  a = { mongo_version = "8.0.34", mongo_repo = "testing", env_tag = "prod", pmm_client_version = "3.4.0" }
+  b = { mongo_version = "8.0.34", enable_pmm = false }
+}
+`, "more.auto.tfvars": `use_spot_instances = true`}
+	args := []Arg{{VarFile, "lab.tfvars"}, {Var, "min_cpu_platform=Intel Ice Lake"}}
+	spec := mustLoad(t, in, Options{Dir: "/d", Args: args, Environ: []string{"HOME=/root", "TF_VAR_region=northamerica-northeast1"}})
+	want := &Cloud{
+		Project: "p1", Region: "northamerica-northeast1", Prefix: "lab", MultiZone: true, Spot: true, MinCPUPlatform: "Intel Ice Lake",
+		Image:        "projects/debian-cloud/global/images/family/debian-12",
+		SourceRanges: []string{"192.0.2.0/24", "198.51.100.7/32"}, SSH: SSHLogin{Gateway: "gateway"},
+		PMM: &PMMServer{Machine: "lab-pmm-server", Image: "percona/pmm-server:3", Port: 8443, ForwardPort: 23443},
+	}
+	if diff := cmp.Diff(want, spec.Cloud); diff != "" {
+		t.Errorf("cloud:\n%s", diff)
+	}
+	if diff := cmp.Diff(Variables{
+		Environ: []string{"TF_VAR_region=northamerica-northeast1"}, Files: []string{"/d/more.auto.tfvars"},
+		Args: []Arg{{VarFile, "/d/lab.tfvars"}, args[1]},
+	}, spec.Variables); diff != "" {
+		t.Errorf("variables:\n%s", diff)
+	}
+	a, b := spec.Deployments[0], spec.Deployments[1]
+	if !a.Monitored || a.Repository != "testing" || a.EnvTag != "prod" || a.PMMVersion != "3.4.0" || a.PMMRepository != "testing" {
+		t.Errorf("deployment %+v", a)
+	}
+	if b.Monitored || b.Repository != "" || b.EnvTag != "test" {
+		t.Errorf("deployment %+v", b)
+	}
+	_, problems := loadFrom(in, Options{Args: args, Environ: []string{"TF_VAR_region=europe-west1"}})
+	if err := problems.Err(); err == nil || !strings.Contains(err.Error(), "without an entry for the region") {
+		t.Errorf("an image for another region: %v", err)
 	}
 }
 

@@ -40,7 +40,7 @@ func (l *loader) machines(spec *Spec, prefix string) []Machine {
 	var machines []Machine
 	for _, d := range spec.Deployments {
 		for i, member := range d.Members {
-			m := Machine{Name: member.Name, Role: string(member.Role), Zone: zone(i)}
+			m := Machine{Name: member.Name, Role: string(member.Role), Deployment: d.Name, Zone: zone(i)}
 			if member.Role == Arbiter {
 				m.Type = l.text("arbiter_type")
 			} else {

@@ -28,6 +28,11 @@ type Spec struct {
 	Deployments []Deployment `json:"deployments"` // sorted by name
 	// Machines are what the gcp platform would create; empty elsewhere.
 	Machines []Machine `json:"machines,omitempty"`
+	// Cloud is how the gcp platform makes them; nil elsewhere.
+	Cloud *Cloud `json:"cloud,omitempty"`
+	// Variables are the sources of variables as Terraform is to have them.
+	// They are not stored: values may be secret.
+	Variables Variables `json:"-"`
 	// Settings are the environment-wide settings that apply to the
 	// platform, in the schema's order.
 	Settings []Setting `json:"settings,omitempty"`
@@ -52,13 +57,20 @@ type Setting struct {
 
 // Deployment is one replica set.
 type Deployment struct {
-	Name         string   `json:"name"`         // its key in the file
-	ReplicaSet   string   `json:"replica_set"`  // name of the replica set
-	Distribution string   `json:"distribution"` // community, psmdb, enterprise
-	Release      string   `json:"release"`      // as written: "9.0", "psmdb-80"
-	Series       string   `json:"series"`       // X.Y of the release: "9.0", "8.0"
-	Version      string   `json:"version"`      // as asked: "8.0.34"
-	Members      []Member `json:"members"`
+	Name         string `json:"name"`                 // its key in the file
+	ReplicaSet   string `json:"replica_set"`          // name of the replica set
+	Distribution string `json:"distribution"`         // community, psmdb, enterprise
+	Release      string `json:"release"`              // as written: "9.0", "psmdb-80"
+	Series       string `json:"series"`               // X.Y of the release: "9.0", "8.0"
+	Version      string `json:"version"`              // as asked: "8.0.34"
+	Repository   string `json:"repository,omitempty"` // package channel: "", release, testing, experimental
+	EnvTag       string `json:"env_tag,omitempty"`    // label for monitoring
+	// Monitored deployments are registered with the PMM server. PMMVersion
+	// and PMMRepository are the client's, "" for the newest release.
+	Monitored     bool     `json:"monitored,omitempty"`
+	PMMVersion    string   `json:"pmm_version,omitempty"`
+	PMMRepository string   `json:"pmm_repository,omitempty"`
+	Members       []Member `json:"members"`
 }
 
 // Member is one mongod.
@@ -69,12 +81,51 @@ type Member struct {
 
 // Machine is one machine of the gcp platform.
 type Machine struct {
-	Name     string `json:"name"`
-	Role     string `json:"role"` // data, arbiter, load host, monitoring
-	Type     string `json:"type"`
-	Zone     string `json:"zone"`
-	DiskType string `json:"disk_type,omitempty"`
-	DiskGB   int    `json:"disk_gb,omitempty"`
+	Name       string `json:"name"`
+	Role       string `json:"role"`                 // data, arbiter, load host, monitoring
+	Deployment string `json:"deployment,omitempty"` // of a member
+	Type       string `json:"type"`
+	Zone       string `json:"zone"`
+	DiskType   string `json:"disk_type,omitempty"`
+	DiskGB     int    `json:"disk_gb,omitempty"`
+}
+
+// Cloud is what the variables say of the cloud as a whole.
+type Cloud struct {
+	Project          string     `json:"project,omitempty"` // "": the credentials' own
+	Region           string     `json:"region"`
+	Prefix           string     `json:"prefix"` // in front of every name
+	MultiZone        bool       `json:"multi_zone,omitempty"`
+	CompactPlacement bool       `json:"compact_placement,omitempty"`
+	Spot             bool       `json:"spot,omitempty"`
+	MinCPUPlatform   string     `json:"min_cpu_platform,omitempty"`
+	Image            string     `json:"image"`
+	SourceRanges     []string   `json:"source_ranges,omitempty"` // empty: the caller's address
+	SSH              SSHLogin   `json:"ssh"`
+	PMM              *PMMServer `json:"pmm,omitempty"`
+}
+
+// SSHLogin is how the user asks to be logged in.
+type SSHLogin struct {
+	User    string `json:"user,omitempty"`     // "": one of sandbox's own, with a generated key
+	KeyFile string `json:"key_file,omitempty"` // private key of User
+	Gateway string `json:"gateway,omitempty"`  // SSH name of a jump host
+}
+
+// PMMServer is the monitoring machine's service.
+type PMMServer struct {
+	Machine     string `json:"machine"`
+	Image       string `json:"image"` // of the container
+	Port        int    `json:"port"`  // on the machine
+	ForwardPort int    `json:"forward_port"`
+}
+
+// Variables are where the variables come from, in Terraform's order of
+// precedence.
+type Variables struct {
+	Environ []string // TF_VAR_name=value
+	Files   []string // absolute paths of automatic files
+	Args    []Arg    // of the command line, files with absolute paths
 }
 
 // Inventory is what exists: where every member answers. It is stored as
@@ -90,6 +141,33 @@ type Inventory struct {
 	Username     string            `json:"username"`
 	PasswordFile string            `json:"password_file"`
 	Deployments  []DeploymentState `json:"deployments"`
+	// Machines exist on the gcp platform, SSH is the way to them.
+	Machines []MachineState `json:"machines,omitempty"`
+	SSH      *SSH           `json:"ssh,omitempty"`
+	PMM      *PMMServer     `json:"pmm,omitempty"`
+}
+
+// MachineState is a machine that exists.
+type MachineState struct {
+	Name        string `json:"name"`
+	Role        string `json:"role"` // data, arbiter, load host, monitoring
+	Deployment  string `json:"deployment,omitempty"`
+	Zone        string `json:"zone"`
+	Type        string `json:"type"`
+	CPUPlatform string `json:"cpu_platform"`
+	InternalIP  string `json:"internal_ip"`
+	ExternalIP  string `json:"external_ip,omitempty"`
+	Disk        bool   `json:"disk,omitempty"` // has a data disk
+	ID          string `json:"id"`             // tells a machine from a later one of the same name
+}
+
+// SSH is how the machines are reached. Files are relative to the inventory's
+// folder unless absolute.
+type SSH struct {
+	User       string `json:"user"`
+	KeyFile    string `json:"key_file"`
+	KnownHosts string `json:"known_hosts"`
+	Gateway    string `json:"gateway,omitempty"`
 }
 
 // DeploymentState is a deployment that exists.
