@@ -446,7 +446,7 @@ variable "pmm_volume_size" {
 }
 
 variable "pmm_port" {
-  description = "Port of the PMM server inside the network."
+  description = "Port of the PMM server."
   type        = number
   default     = 8443
   nullable    = false
@@ -525,7 +525,7 @@ variable "default_vpc_name" {
 }
 
 variable "subnet_name" {
-  description = "Name of the subnet."
+  description = "Name of the subnet, without the prefix."
   type        = string
   default     = "mongo-subnet"
   nullable    = false
@@ -544,7 +544,7 @@ variable "subnet_cidr" {
 }
 
 variable "source_ranges" {
-  description = "Addresses that may connect by SSH, several separated by commas. Unset, the address of whoever runs up."
+  description = "Addresses that may connect by SSH and to the PMM server, several separated by commas. Unset, the address of whoever runs up."
   type        = string
   default     = null
 
