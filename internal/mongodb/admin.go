@@ -175,6 +175,52 @@ func (c *Client) CreateAdmin(ctx context.Context, user string, password secret.T
 	return newScrubber(password).error(err)
 }
 
+// User is a user of the database "admin".
+type User struct {
+	Name     string
+	Password secret.Text
+	Roles    []Role
+}
+
+// Role is a built-in role on a database.
+type Role struct {
+	Name     string
+	Database string
+}
+
+// SetUser creates a user, or gives the one that exists this password and
+// these roles. It wants an authenticated connection that may do so.
+func (c *Client) SetUser(ctx context.Context, user User) error {
+	roles := make(bson.A, len(user.Roles))
+	for i, role := range user.Roles {
+		roles[i] = bson.D{{Key: "role", Value: role.Name}, {Key: "db", Value: role.Database}}
+	}
+	set := func(command string) error {
+		return c.runOn(ctx, readpref.Primary(), "admin", bson.D{
+			{Key: command, Value: user.Name},
+			{Key: "pwd", Value: user.Password.Reveal()},
+			{Key: "roles", Value: roles},
+		}, nil)
+	}
+	err := set("createUser")
+	if hasCode(err, codeUserExists) {
+		err = set("updateUser")
+	}
+	return newScrubber(user.Password).error(err)
+}
+
+// FeatureCompatibility asks a member for its feature compatibility version,
+// X.Y.
+func (c *Client) FeatureCompatibility(ctx context.Context) (string, error) {
+	var reply struct {
+		FCV struct {
+			Version string `bson:"version"`
+		} `bson:"featureCompatibilityVersion"`
+	}
+	err := c.run(ctx, bson.D{{Key: "getParameter", Value: 1}, {Key: "featureCompatibilityVersion", Value: 1}}, &reply)
+	return reply.FCV.Version, err
+}
+
 // CreateIndexes creates the collection with its indexes, in their order.
 func (c *Client) CreateIndexes(ctx context.Context, collection workload.Collection) error {
 	indexes := make(bson.A, len(collection.Indexes))

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -53,6 +54,14 @@ type Options struct {
 	MinPoolSize int
 	// Monitor, if set, sees every command the driver sends.
 	Monitor *event.CommandMonitor
+	// Dialer, if set, makes the connections, and with them resolves the
+	// names of servers: they may be known to another machine only.
+	Dialer Dialer
+}
+
+// Dialer makes connections, as net.Dialer does.
+type Dialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Client is a connection pool to one deployment, or to one member of it.
@@ -122,6 +131,9 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	}
 	if o.Monitor != nil {
 		opts.SetMonitor(o.Monitor)
+	}
+	if o.Dialer != nil {
+		opts.SetDialer(o.Dialer)
 	}
 	driver, err := mongo.Connect(opts)
 	if err != nil {
