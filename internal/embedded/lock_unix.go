@@ -16,14 +16,11 @@ type lockFile struct{ file *os.File }
 // errLocked is a dbPath that another process uses.
 var errLocked = errors.New("another mongod instance is already running on the dbPath")
 
-// acquireLock creates the folder and takes its lock, which the operating
-// system gives back when the process ends, however it ends.
-func acquireLock(dir string) (*lockFile, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create dbPath: %w", err)
-	}
-	path := filepath.Join(dir, "mongod.lock")
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+// acquireLock takes the lock of the folder, which the operating system gives
+// back when the process ends, however it ends.
+func acquireLock(dir *os.Root) (*lockFile, error) {
+	path := filepath.Join(dir.Name(), "mongod.lock")
+	file, err := dir.OpenFile("mongod.lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock dbPath: %w", err)
 	}
@@ -32,14 +29,14 @@ func acquireLock(dir string) (*lockFile, error) {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("DBPathInUse: unable to lock the lock file %s: %w", path, errLocked)
 		}
-		return nil, fmt.Errorf("lock dbPath %s: %w", path, err)
+		return nil, fmt.Errorf("lock dbPath %s: %w", dir.Name(), err)
 	}
 	if err = file.Truncate(0); err == nil {
 		_, err = fmt.Fprintf(file, "%d\n", os.Getpid())
 	}
 	if err != nil {
 		_ = file.Close()
-		return nil, fmt.Errorf("lock dbPath %s: %w", path, err)
+		return nil, fmt.Errorf("lock dbPath %s: %w", dir.Name(), err)
 	}
 	return &lockFile{file}, nil
 }

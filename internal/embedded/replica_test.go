@@ -2,8 +2,12 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -312,6 +316,36 @@ func TestMembersWithAnotherKeyfileAreKeptOut(t *testing.T) {
 		if got := code(dialWire(t, a).run("admin", bson.D{{Key: name, Value: 1}})); got != codeUnauthorized {
 			t.Errorf("%s without the keyfile: code %d", name, got)
 		}
+	}
+}
+
+// A dbPath that was removed and made again under the same name belongs to the
+// next server: the old one must not write to it.
+func TestRemovedDBPathIsNotWrittenToAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	config := Config{ReplicaSet: "rs", DBPath: dir, KeyFile: secret.New(testKey)}
+	old := startServer(t, config)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	initiate := func(s *Server) error {
+		client := connect(t, "mongodb://"+s.Addr()+"/?directConnection=true")
+		return client.Database("admin").RunCommand(testContext(t), bson.D{{Key: "replSetInitiate", Value: bson.D{
+			{Key: "_id", Value: "rs"}, {Key: "members", Value: bson.A{bson.D{{Key: "_id", Value: 0}, {Key: "host", Value: s.Addr()}}}},
+		}}}).Err()
+	}
+	if err := initiate(old); err == nil {
+		t.Error("a configuration that cannot be stored was taken")
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the old server has made %s again: %v", dir, err)
+	}
+	next := startServer(t, config)
+	if err := initiate(old); err == nil {
+		t.Error("the old server has stored a configuration after another took its dbPath's name")
+	}
+	if err := initiate(next); err != nil {
+		t.Errorf("the next server is not free: %v", err)
 	}
 }
 

@@ -95,6 +95,7 @@ type Server struct {
 	done   chan struct{} // closed when somebody asked for the end
 
 	listeners []net.Listener
+	dir       *os.Root // the dbPath; nil if there is none
 	lock      *lockFile
 	mu        sync.Mutex
 	conns     map[*conn]struct{}
@@ -165,11 +166,17 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 
 func (s *Server) start() (err error) {
 	if s.cfg.DBPath != "" {
-		if s.lock, err = acquireLock(s.cfg.DBPath); err != nil {
+		if err = os.MkdirAll(s.cfg.DBPath, 0o700); err != nil {
+			return fmt.Errorf("create dbPath: %w", err)
+		}
+		if s.dir, err = os.OpenRoot(s.cfg.DBPath); err != nil {
+			return fmt.Errorf("open dbPath: %w", err)
+		}
+		if s.lock, err = acquireLock(s.dir); err != nil {
 			return err
 		}
 	}
-	if s.store, err = openStore(s.cfg.DBPath); err != nil {
+	if s.store, err = openStore(s.dir); err != nil {
 		return err
 	}
 	s.users = newUsers(s.store)
@@ -370,6 +377,9 @@ func (s *Server) Close() {
 	if s.lock != nil {
 		s.lock.release()
 		s.lock = nil
+	}
+	if s.dir != nil {
+		_ = s.dir.Close()
 	}
 	s.ended.Do(func() { s.log.Info("stopped", "pid", os.Getpid(), "address", s.addr) })
 }

@@ -8,8 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+)
 
-	"github.com/mongo-sandbox/sandbox/internal/secret"
+const (
+	storeFile = "sandbox-embedded.json"
+	storeNext = storeFile + ".next" // being written; only the holder of the lock writes
 )
 
 // saved is what survives a restart.
@@ -23,20 +26,22 @@ type saved struct {
 	VotedTerm    int64        `json:"voted_term"` // the last term a vote was given in
 }
 
-// store keeps saved in a file of mode 0600, replaced in one step.
+// store keeps saved in a file of mode 0600 in the dbPath, replaced in one
+// step. It holds on to the folder itself, not to its name: should the dbPath
+// be removed under a running server and made again for another one, nothing
+// of the old server gets into the new one's.
 type store struct {
-	path string // empty: memory only
-	mu   sync.Mutex
-	now  saved
+	dir *os.Root // nil: memory only
+	mu  sync.Mutex
+	now saved
 }
 
-func openStore(dir string) (*store, error) {
-	s := &store{now: saved{Schema: 1}}
-	if dir == "" {
+func openStore(dir *os.Root) (*store, error) {
+	s := &store{dir: dir, now: saved{Schema: 1}}
+	if dir == nil {
 		return s, nil
 	}
-	s.path = filepath.Join(dir, "sandbox-embedded.json")
-	data, err := os.ReadFile(s.path)
+	data, err := dir.ReadFile(storeFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
@@ -44,16 +49,19 @@ func openStore(dir string) (*store, error) {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
 	if err := json.Unmarshal(data, &s.now); err != nil {
-		return nil, fmt.Errorf("read state %s: %w", s.path, err)
+		return nil, fmt.Errorf("read state %s: %w", s.path(), err)
 	}
 	if s.now.Schema != 1 {
-		return nil, fmt.Errorf("read state %s: schema %d is not known", s.path, s.now.Schema)
+		return nil, fmt.Errorf("read state %s: schema %d is not known", s.path(), s.now.Schema)
 	}
 	if c := s.now.Config; c != nil && (s.now.Self < 0 || s.now.Self >= len(c.Members)) {
-		return nil, fmt.Errorf("read state %s: member %d is not in the configuration", s.path, s.now.Self)
+		return nil, fmt.Errorf("read state %s: member %d is not in the configuration", s.path(), s.now.Self)
 	}
 	return s, nil
 }
+
+// path is for messages only.
+func (s *store) path() string { return filepath.Join(s.dir.Name(), storeFile) }
 
 // load returns what is stored.
 func (s *store) load() saved {
@@ -69,15 +77,28 @@ func (s *store) change(f func(*saved)) error {
 	defer s.mu.Unlock()
 	next := s.now
 	f(&next)
-	if s.path != "" {
+	if s.dir != nil {
 		data, err := json.MarshalIndent(next, "", "  ")
-		if err != nil {
-			return fmt.Errorf("write state: %w", err)
+		if err == nil {
+			err = s.replace(data)
 		}
-		if err := secret.New(string(data)).Write(s.path); err != nil {
-			return fmt.Errorf("write state: %w", err)
+		if err != nil {
+			return fmt.Errorf("write state %s: %w", s.path(), err)
 		}
 	}
 	s.now = next
 	return nil
+}
+
+// replace writes the file anew.
+func (s *store) replace(data []byte) error {
+	f, err := s.dir.OpenFile(storeNext, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return s.dir.Rename(storeNext, storeFile)
 }

@@ -476,6 +476,47 @@ func TestOrphansAreFoundWithoutAnyState(t *testing.T) {
 	}
 }
 
+// What members that have lost their state do while they are being replaced,
+// elections above all, must not get into the state of those that replace
+// them.
+func TestUpReplacesMembersInTheMidstOfAnElection(t *testing.T) {
+	w := newWorld(t, deployment("a", 2, 1))
+	old := w.up()
+	if err := os.RemoveAll(w.p.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.kill(old, "a-0")
+	second := old.Deployments[0].Endpoints[1]
+	client, err := connect(t.Context(), second, "", secret.Text{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disconnect(t.Context(), client)
+	var lost time.Time // since when there is no primary
+	eventually(t, "the old members have had time for an election", func() bool {
+		hello, err := client.Hello(t.Context())
+		if err == nil && hello.Primary == "" && lost.IsZero() {
+			lost = time.Now()
+		}
+		return err == nil && hello.IsWritablePrimary || !lost.IsZero() && time.Since(lost) > 2*time.Second
+	})
+	if exists(w.p.dir) {
+		t.Errorf("the old members have made %s again", w.p.dir)
+	}
+
+	w.fresh()
+	w.up()
+	w.wantHealthy("ARBITER", "PRIMARY", "SECONDARY")
+	if len(w.events.started()) != 3 {
+		t.Errorf("started %v", w.events.started())
+	}
+	for name, pid := range pids(old) {
+		if len(commandLine(pid)) > 0 {
+			t.Errorf("the old process %d of %s still runs", pid, name)
+		}
+	}
+}
+
 func TestOneFailureLeavesTheOthersFinished(t *testing.T) {
 	w := newWorld(t, deployment("a", 1, 0), deployment("b", 3, 0))
 	w.opts.MongodDir = t.TempDir()

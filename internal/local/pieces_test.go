@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mongo-sandbox/sandbox/internal/environment"
+	"github.com/mongo-sandbox/sandbox/internal/mongodb"
 	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
@@ -447,5 +448,29 @@ func TestCanonicalResolvesLinks(t *testing.T) {
 	}
 	if got, want := canonical(filepath.Join(link, ".sandbox", "x")), filepath.Join(folder, ".sandbox", "x"); got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestForeignConfiguration(t *testing.T) {
+	d := environment.DeploymentState{Endpoints: []environment.MemberState{
+		{Name: "a-0", Host: "127.0.0.1", Port: 20001}, {Name: "a-arb0", Host: "127.0.0.1", Port: 20002, Role: environment.Arbiter},
+	}}
+	own := mongodb.Hello{SetName: "a", Hosts: []string{"127.0.0.1:20001"}, Arbiters: []string{"127.0.0.1:20002"}}
+	other := mongodb.Hello{SetName: "a", Hosts: []string{"127.0.0.1:20003"}, Arbiters: []string{"127.0.0.1:20004"}}
+	for name, test := range map[string]struct {
+		hellos  []mongodb.Hello
+		foreign bool
+	}{
+		"not initiated":        {[]mongodb.Hello{{}, {}}, false},
+		"half initiated":       {[]mongodb.Hello{own, {}}, false},
+		"initiated":            {[]mongodb.Hello{own, own}, false},
+		"starting up":          {[]mongodb.Hello{{SetName: "a"}, own}, false},
+		"one of another set":   {[]mongodb.Hello{own, other}, true},
+		"both of another set":  {[]mongodb.Hello{other, other}, true},
+		"first of another set": {[]mongodb.Hello{other, {}}, true},
+	} {
+		if err := foreignConfiguration(d, test.hellos); (err != nil) != test.foreign {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

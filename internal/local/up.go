@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -284,6 +285,12 @@ func (u *bringUp) startMember(ctx context.Context, i int, m environment.MemberSt
 				return err
 			}
 		}
+		if len(orphans) > 0 && m.Process == nil {
+			// What is there the old member has left after the removal.
+			if err := os.RemoveAll(files.dir); err != nil {
+				return err
+			}
+		}
 		orphans = nil
 	}
 	if len(orphans) > 0 {
@@ -326,6 +333,9 @@ func (u *bringUp) becomeHealthy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := foreignConfiguration(d, hellos); err != nil {
+		return err
+	}
 	fresh := !slices.ContainsFunc(hellos, func(h mongodb.Hello) bool { return h.SetName != "" })
 	if fresh {
 		u.p.tell(Event{Deployment: d.Name, Stage: Initiating})
@@ -349,6 +359,21 @@ func (u *bringUp) becomeHealthy(ctx context.Context) error {
 		return err
 	}
 	return u.verify(ctx, d)
+}
+
+// foreignConfiguration returns an error if a member lives by a configuration
+// in which it is not one of the deployment's members, say because its data
+// comes from elsewhere: waiting would not make it one.
+func foreignConfiguration(d environment.DeploymentState, hellos []mongodb.Hello) error {
+	for i, m := range d.Endpoints {
+		h := hellos[i]
+		known := slices.Concat(h.Hosts, h.Arbiters)
+		if h.SetName != "" && len(known) > 0 && !slices.Contains(known, m.Address()) {
+			return &memberError{m.Name, fmt.Errorf("its data says that its replica set is %s, without its own address %s: run `sandbox down` first",
+				strings.Join(known, ","), m.Address()), true}
+		}
+	}
+	return nil
 }
 
 // hellos waits until every member answers hello to the satisfaction of
@@ -397,14 +422,15 @@ func (u *bringUp) poll(ctx context.Context, m environment.MemberState, try func(
 		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 		err := try(attempt)
 		cancel()
+		// Also after an answer: without the process, another program gave it.
+		if process := m.Process; process != nil && !isOurs(process, conf) {
+			return &memberError{m.Name, fmt.Errorf("its process %d has ended", process.PID), true}
+		}
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() == nil || last == nil {
 			last = err
-		}
-		if process := m.Process; process != nil && !isOurs(process, conf) {
-			return &memberError{m.Name, fmt.Errorf("its process %d has ended", process.PID), true}
 		}
 		timer := time.NewTimer(pollEvery)
 		select {
