@@ -50,6 +50,18 @@ type Result struct {
 	Cells, Finished, Invalid, Skipped int
 }
 
+// count counts the cells that are done.
+func (r *Result) count(cells []record.CellID, states map[record.CellID]state, reruns int) {
+	for _, id := range cells {
+		if s := states[id]; s.done(reruns) {
+			r.Finished++
+			if !s.valid {
+				r.Invalid++
+			}
+		}
+	}
+}
+
 // DownError says which targets could not be measured to the end. It is
 // loadgen.ErrTargetDown.
 type DownError struct {
@@ -85,6 +97,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
+	if o.Runner == nil {
+		return nil, errors.New("bench: no runner")
+	}
 	b := &bench{
 		Options:  o,
 		cells:    plan(o.Order, o.Settings.Seed, o.Sizes, o.Targets),
@@ -97,14 +112,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	err := b.run(ctx)
 	result := &Result{Dir: b.writer.Dir(), Run: b.writer.Run(), Cells: len(b.cells), Skipped: b.skipped}
-	for _, id := range b.cells {
-		if state := b.states[id]; b.done(state) {
-			result.Finished++
-			if !state.valid {
-				result.Invalid++
-			}
-		}
-	}
+	result.count(b.cells, b.states, b.Reruns)
 	if err = errors.Join(err, b.writer.Close()); err != nil {
 		return result, fmt.Errorf("bench: %w", err)
 	}
@@ -130,7 +138,10 @@ type state struct {
 	failed  int  // given up, by this process
 }
 
-func (b *bench) done(s state) bool { return s.valid || s.invalid > max(0, b.Reruns) }
+// done: there is a valid attempt, or as many invalid ones as there may be.
+func (s state) done(reruns int) bool { return s.valid || s.invalid > max(0, reruns) }
+
+func (b *bench) done(s state) bool { return s.done(b.Reruns) }
 
 // open inspects the targets and creates or opens the record.
 func (b *bench) open(ctx context.Context) error {
@@ -152,7 +163,7 @@ func (b *bench) open(ctx context.Context) error {
 	}
 	b.states = map[record.CellID]state{}
 	if b.Resume == "" {
-		b.writer, err = create(b.RunsDir, run)
+		b.writer, err = create(b.RunsDir, b.ID, run)
 	} else {
 		err = b.resume(run)
 	}
@@ -215,10 +226,14 @@ func engineOf(targets []record.Target) string {
 	return record.EngineMongod
 }
 
-// create makes the record of a new run; two runs that begin in the same
-// second get different folders.
-func create(runsDir string, run record.Run) (*record.Writer, error) {
-	id := record.NewID(run.Started, run.Environment)
+// create makes the record of a new run. Without an id of their own, two runs
+// that begin in the same second get different folders.
+func create(runsDir, id string, run record.Run) (*record.Writer, error) {
+	if id != "" {
+		run.ID = id
+		return record.Create(filepath.Join(runsDir, id), run)
+	}
+	id = record.NewID(run.Started, run.Environment)
 	for n := 1; ; n++ {
 		run.ID = id
 		if n > 1 {
@@ -251,18 +266,25 @@ func (b *bench) resume(now record.Run) error {
 	return nil
 }
 
-func (b *bench) readStates() error {
-	r, err := record.Open(b.Resume)
+func (b *bench) readStates() (err error) {
+	b.states, err = readStates(b.Resume)
+	return err
+}
+
+// readStates reads from the record in dir what is done.
+func readStates(dir string) (map[record.CellID]state, error) {
+	r, err := record.Open(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = r.Close() }()
 	cells, err := r.Cells()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	states := map[record.CellID]state{}
 	for _, c := range cells {
-		s := b.states[c.ID]
+		s := states[c.ID]
 		switch c.Status {
 		case record.Counted, record.Superseded:
 			s.valid = true
@@ -270,9 +292,9 @@ func (b *bench) readStates() error {
 			s.invalid++
 		case record.Partial, record.Damaged: // run again
 		}
-		b.states[c.ID] = s
+		states[c.ID] = s
 	}
-	return nil
+	return states, nil
 }
 
 // completeFacts adds the facts of targets that were down when the run began.
@@ -374,7 +396,14 @@ func (b *bench) pause(ctx context.Context) error {
 	}
 }
 
-func interrupted(ctx context.Context) error { return fmt.Errorf("interrupted: %w", ctx.Err()) }
+// interruptedError says that the user, or a time limit, ended the run. What
+// the context calls that is of no interest to a reader.
+type interruptedError struct{ cause error }
+
+func (e *interruptedError) Error() string { return "interrupted" }
+func (e *interruptedError) Unwrap() error { return e.cause }
+
+func interrupted(ctx context.Context) error { return &interruptedError{ctx.Err()} }
 
 // interrupt logs that the user ended the run between two cells.
 func (b *bench) interrupt(ctx context.Context) error {

@@ -25,6 +25,15 @@ const (
 	CellInvalid Phase = "cell_invalid" // Outcome and Reason are set
 	CellFailed  Phase = "cell_failed"  // Reason is set
 	TargetDown  Phase = "target_down"  // Target and Reason are set
+
+	// Of the load host, with Reason where there is one.
+	HostCopying Phase = "host_copying" // this program is copied there
+	HostStarted Phase = "host_started" // the run has begun or goes on there
+	HostFound   Phase = "host_found"   // it was running there already
+	HostLost    Phase = "host_lost"    // no connection; it is tried again after Wait
+	HostBack    Phase = "host_back"    // connected again
+	HostDied    Phase = "host_died"    // the run ended there before its time
+	HostStop    Phase = "host_stop"    // the run there has been asked to stop
 )
 
 // Event is one report of progress.

@@ -51,8 +51,9 @@ type Options struct {
 	// 0 is the default of 2, a negative number is never.
 	Reruns int
 
-	// RunsDir is where a new run gets its folder.
-	RunsDir string
+	// RunsDir is where a new run gets its folder, ID is the folder's name;
+	// an empty one is made of the time and the environment.
+	RunsDir, ID string
 	// Resume is the folder of the run to go on with; empty starts a new one.
 	Resume string
 
@@ -77,7 +78,7 @@ type Target struct {
 	// URI is a connection string without user name and password.
 	URI      string
 	Username string
-	Password secret.Text
+	Password secret.Text `json:"-"`
 	Members  []Member
 }
 
@@ -159,8 +160,6 @@ const (
 // checks them too.
 func (o *Options) Check() error {
 	switch {
-	case o.Runner == nil:
-		return errors.New("no runner")
 	case len(o.Targets) == 0:
 		return errors.New("no target to measure")
 	case len(o.Sizes) == 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/bench"
 	"github.com/mongo-sandbox/sandbox/internal/environment"
 	"github.com/mongo-sandbox/sandbox/internal/record"
+	"github.com/mongo-sandbox/sandbox/internal/remote"
+	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
 type benchOptions struct {
@@ -28,6 +31,8 @@ type benchOptions struct {
 	json        bool
 	// given are the flags on the command line.
 	given map[string]bool
+	// dial connects to the machines of an environment that has some.
+	dial func(ctx context.Context, inventory *environment.Inventory, dir, machine string) (*remote.Conn, error)
 }
 
 func newBench(a *app) *cobra.Command {
@@ -38,7 +43,12 @@ func newBench(a *app) *cobra.Command {
 		Long: `bench runs a cell for every deployment, size and iteration: drop, create
 indexes, seed, wait for the secondaries, run. The targets take turns, so that
 each has the load generator to itself. Results are written as they arrive to
-runs/<run id>/; after an interrupt or a crash, --resume goes on.`,
+runs/<run id>/; after an interrupt or a crash, --resume goes on.
+
+Where the environment has a load host, the run is made there and goes on
+whatever happens to this machine: lose the connection, close the lid, kill
+this program. --resume finds it and brings home what it measured. The first
+interrupt asks the run to stop, the second leaves it alone.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.given = map[string]bool{}
@@ -57,6 +67,7 @@ runs/<run id>/; after an interrupt or a crash, --resume goes on.`,
 	flags.StringVar(&o.baseline, "baseline", "", "the target the others are compared with (default: the first)")
 	flags.BoolVar(&o.resume, "resume", false, "go on with the newest unfinished run of the environment")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON when done")
+	cmd.AddCommand(newBenchJob(a))
 	return cmd
 }
 
@@ -73,7 +84,8 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 	if err != nil {
 		return notUp(name, err)
 	}
-	password, err := platform.Password()
+	dir := filepath.Join(a.stateRoot(), name)
+	password, err := secret.Read(filepath.Join(dir, inventory.PasswordFile))
 	if err != nil {
 		return err
 	}
@@ -89,7 +101,7 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 		CommandLine: append([]string{"sandbox"}, a.args...),
 		Files:       inputFiles(inventory.Files),
 		RunsDir:     a.runsDir(),
-		Runner:      &bench.InProcess{AppName: "sandbox bench"},
+		Runner:      newRunner(),
 		Now:         a.now,
 	}
 	if o.resume {
@@ -106,7 +118,19 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 	if !slices.ContainsFunc(options.Targets, func(t bench.Target) bool { return options.Baseline == "" || t.Name == options.Baseline }) {
 		return usagef("--baseline %s is not among the targets", options.Baseline)
 	}
-	return a.runBench(ctx, options, o.json)
+	if inventory.Platform == environment.Local {
+		return a.runBench(ctx, options, o.json)
+	}
+	if o.dial == nil {
+		return usagef("a bench on platform %s is not possible with this version", inventory.Platform)
+	}
+	host, err := a.remoteBench(inventory, func(ctx context.Context, machine string) (*remote.Conn, error) {
+		return o.dial(ctx, inventory, dir, machine)
+	})
+	if err != nil {
+		return err
+	}
+	return a.runBenchOn(ctx, &host, options, o.json)
 }
 
 // describe fills in from the flags what is to be run.

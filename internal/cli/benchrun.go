@@ -11,12 +11,19 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/console"
 	"github.com/mongo-sandbox/sandbox/internal/loadgen"
 	"github.com/mongo-sandbox/sandbox/internal/record"
+	"github.com/mongo-sandbox/sandbox/internal/remote"
 	"github.com/mongo-sandbox/sandbox/internal/report"
 	"github.com/mongo-sandbox/sandbox/internal/workload"
 )
 
-// runBench runs a bench with progress and says what became of it.
+// runBench runs a bench in this process.
 func (a *app) runBench(ctx context.Context, o bench.Options, asJSON bool) error {
+	return a.runBenchOn(ctx, nil, o, asJSON)
+}
+
+// runBenchOn runs a bench with progress, on a load host unless that is nil,
+// and says what became of it.
+func (a *app) runBenchOn(ctx context.Context, host *bench.Remote, o bench.Options, asJSON bool) error {
 	if err := o.Check(); err != nil {
 		return fail(exitUsage, err, "")
 	}
@@ -29,7 +36,13 @@ func (a *app) runBench(ctx context.Context, o bench.Options, asJSON bool) error 
 	p := a.console.NewProgress()
 	view := &benchView{progress: p}
 	o.Progress = view.event
-	result, err := bench.Run(ctx, o)
+	var result *bench.Result
+	var err error
+	if host == nil {
+		result, err = bench.Run(ctx, o)
+	} else {
+		result, err = bench.RunRemote(ctx, o, *host)
+	}
 	view.close()
 	if result != nil {
 		a.console.Notef("%d of %d cells finished%s, run record %s", result.Finished, result.Cells, notCounted(result), a.relative(result.Dir))
@@ -46,9 +59,16 @@ func (a *app) runBench(ctx context.Context, o bench.Options, asJSON bool) error 
 		return nil
 	}
 	var down *bench.DownError
+	var reach *bench.OutOfReachError
+	var ssh *remote.Error
 	switch {
 	case result == nil:
 		return err
+	case errors.As(err, &reach):
+		return fail(exitRemote, err, "the run goes on there: `sandbox bench --resume` finds it and brings it home")
+	case errors.Is(err, context.Canceled): // below
+	case errors.As(err, &ssh):
+		return fail(exitRemote, err, "`sandbox bench --resume` goes on from here")
 	case errors.As(err, &down):
 		return fail(exitTarget, err, "`sandbox up` repairs the deployment, then `sandbox bench --resume` runs the missing cells")
 	}
@@ -80,6 +100,9 @@ type benchView struct {
 func (v *benchView) event(e bench.Event) {
 	switch e.Phase {
 	case bench.Inspecting:
+		return
+	case bench.HostCopying, bench.HostStarted, bench.HostFound, bench.HostLost, bench.HostBack, bench.HostDied, bench.HostStop:
+		v.progress.Notef("%s", hostNote(e))
 		return
 	case bench.TargetDown:
 		v.end((*console.Task).Fail, "target down")
@@ -118,6 +141,27 @@ func (v *benchView) event(e bench.Event) {
 	}
 	state.Detail += timeLeft(e.Left)
 	v.task.Update(state)
+}
+
+// hostNote is what happened to the run on the load host.
+func hostNote(e bench.Event) string {
+	switch e.Phase {
+	case bench.HostCopying:
+		return "load host: preparing"
+	case bench.HostStarted:
+		return "load host: the run has started there and goes on whatever happens here"
+	case bench.HostFound:
+		return "load host: the run is under way there; following it"
+	case bench.HostLost:
+		return "load host: connection lost, trying again; the run goes on there: " + e.Reason
+	case bench.HostBack:
+		return "load host: connected again"
+	case bench.HostDied:
+		return "load host: the run ended before its time, starting it again: " + e.Reason
+	case bench.HostStop:
+		return "load host: asking the run to stop; once more to leave it to itself, then `sandbox bench --resume` finds it"
+	}
+	return string(e.Phase)
 }
 
 // end ends the current cell's line.
