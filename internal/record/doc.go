@@ -27,6 +27,9 @@
 // there: a torn last line, the trace of a sudden end, is passed over by
 // readers and cut off before the journal is appended to.
 //
+// Damage costs no more than what is damaged: readers go on after a line that
+// cannot be used, and say of every other file which one it is and why.
+//
 // Nothing is buffered: what was handed in survives the end of the process.
 //
 // A record holds no secret: text that may carry a password is redacted on

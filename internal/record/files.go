@@ -52,6 +52,7 @@ func replaceFile(path string, data []byte) error {
 		return err
 	}
 	if err := os.Rename(tmp, path); err != nil {
+		_ = os.Remove(tmp)
 		return err
 	}
 	return syncDir(filepath.Dir(path))

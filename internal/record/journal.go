@@ -64,6 +64,11 @@ func prepareJournal(f *os.File) error {
 	if err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
+	mine, err1 := f.Stat()
+	there, err2 := os.Stat(f.Name())
+	if err1 != nil || err2 != nil || !os.SameFile(mine, there) {
+		return ErrLocked // by one that could not create the run and has removed the file
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxJournal+1))
 	if err != nil {
 		return err

@@ -130,7 +130,8 @@ func (r *Reader) Close() error { return r.close() }
 // Run is the head of the record.
 func (r *Reader) Run() Run { return r.run }
 
-// Journal yields the events in their order. It ends at the first error.
+// Journal yields the events in their order, and an error in the place of a
+// line that cannot be used.
 func (r *Reader) Journal() iter.Seq2[Event, error] {
 	return lines[Event](r.files, journalFile)
 }
@@ -150,6 +151,9 @@ const (
 	Partial Status = "partial"
 	// Damaged: finished, and its cell.json cannot be used.
 	Damaged Status = "damaged"
+	// Unknown: its id.json cannot be used, and nothing else says which cell
+	// it is; ID and Attempt are zero.
+	Unknown Status = "unknown"
 )
 
 // CellRecord is one attempt at a cell.
@@ -157,10 +161,12 @@ type CellRecord struct {
 	ID      CellID
 	Attempt int
 	Status  Status
-	// Cell is the outcome; nil when Damaged or when a Partial attempt left
-	// none.
+	// Cell is the outcome; nil when Damaged or Unknown, or when a Partial
+	// attempt left none.
 	Cell *Cell
-	// Problem says what is wrong with a Damaged attempt.
+	// Problem names the file that cannot be used and says why; empty when
+	// there is none. Files read later, such as intervals.ndjson, have errors
+	// of their own.
 	Problem string
 
 	files fs.FS
@@ -173,7 +179,8 @@ func (c *CellRecord) Finished() bool {
 }
 
 // Cells returns all attempts at all cells, sorted by size, variant,
-// iteration, target and attempt. At most one attempt of a cell is Counted.
+// iteration, target and attempt; those that are Unknown come first. At most
+// one attempt of a cell is Counted.
 func (r *Reader) Cells() ([]CellRecord, error) {
 	entries, err := fs.ReadDir(r.files, cellsDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -216,45 +223,69 @@ func (r *Reader) Cells() ([]CellRecord, error) {
 }
 
 func readCell(files fs.FS, dir string) (CellRecord, int64, error) {
-	c := CellRecord{files: files, dir: dir}
-	var id attemptID
-	data, err := readFile(files, path.Join(dir, idFile), maxLineBytes)
-	if err != nil {
-		return c, 0, err
-	}
-	if err := decode(data, &id, maxLineNodes); err != nil {
-		return c, 0, fmt.Errorf("%s: %w", idFile, err)
-	}
-	c.ID, c.Attempt, c.Status = id.CellID, id.Attempt, Counted
-
-	data, err = readFile(files, path.Join(dir, cellFile), maxCellBytes)
+	c := CellRecord{files: files, dir: dir, Status: Counted}
+	cell, size, err := readOutcome(files, dir, cellFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.Status = Partial
-		data, err = readFile(files, path.Join(dir, partialFile), maxCellBytes)
-		if errors.Is(err, fs.ErrNotExist) {
-			return c, 0, nil
+		if cell, size, err = readOutcome(files, dir, partialFile); errors.Is(err, fs.ErrNotExist) {
+			err = nil
 		}
 	}
-	var cell Cell
-	if err == nil {
-		err = decode(data, &cell, maxDocumentNodes)
+	id, idErr := readIdentity(files, dir)
+	switch {
+	case idErr == nil:
+		if cell != nil && (cell.CellID != id.CellID || cell.Attempt != id.Attempt) {
+			name := cellFile
+			if c.Status == Partial {
+				name = partialFile
+			}
+			cell, err = nil, fmt.Errorf("%s/%s: it says it is attempt %d at %s", dir, name, cell.Attempt, cell.CellID)
+		}
+	case cell != nil && path.Base(dir) == dirName(cell.CellID, cell.Attempt):
+		// The outcome and the folder's name agree on what id.json said.
+		id, err = attemptID{CellID: cell.CellID, Attempt: cell.Attempt}, idErr
+	case errors.Is(idErr, fs.ErrNotExist):
+		return c, 0, idErr
+	default:
+		c.Status, c.Problem = Unknown, idErr.Error()
+		return c, 0, nil
 	}
-	if err == nil && (cell.CellID != id.CellID || cell.Attempt != id.Attempt) {
-		err = fmt.Errorf("it says it is attempt %d at %s", cell.Attempt, cell.CellID)
+	c.ID, c.Attempt, c.Cell = id.CellID, id.Attempt, cell
+	if err != nil {
+		c.Problem = err.Error()
 	}
 	switch {
-	case err != nil:
-		c.Problem = err.Error()
-		if c.Status != Partial {
-			c.Status = Damaged
-		}
-	case c.Status == Counted && !cell.Valid:
+	case c.Status == Partial:
+	case cell == nil:
+		c.Status = Damaged
+	case !cell.Valid:
 		c.Status = Invalid
-		fallthrough
-	default:
-		c.Cell = &cell
 	}
-	return c, int64(len(data)), nil
+	return c, size, nil
+}
+
+// readOutcome reads cell.json or partial.json; the size is that of the file.
+func readOutcome(files fs.FS, dir, name string) (*Cell, int64, error) {
+	data, err := readFile(files, path.Join(dir, name), maxCellBytes)
+	if err != nil {
+		return nil, 0, err
+	}
+	cell := &Cell{}
+	if err := decode(data, cell, maxDocumentNodes); err != nil {
+		return nil, int64(len(data)), fmt.Errorf("%s/%s: %w", dir, name, err)
+	}
+	return cell, int64(len(data)), nil
+}
+
+func readIdentity(files fs.FS, dir string) (id attemptID, err error) {
+	data, err := readFile(files, path.Join(dir, idFile), maxLineBytes)
+	if err != nil {
+		return id, err
+	}
+	if err := decode(data, &id, maxLineNodes); err != nil {
+		return id, fmt.Errorf("%s/%s: %w", dir, idFile, err)
+	}
+	return id, nil
 }
 
 func compareCells(a, b CellRecord) int {
@@ -269,19 +300,19 @@ func compareCells(a, b CellRecord) int {
 }
 
 // Intervals yields the seconds of the cell in their order, reading as it
-// goes. It ends at the first error.
+// goes, and an error in the place of a line that cannot be used.
 func (c *CellRecord) Intervals() iter.Seq2[Interval, error] {
 	return lines[Interval](c.files, path.Join(c.dir, intervalsFile))
 }
 
-// Windows yields the windows of the cell in their order, reading as it goes.
-// It ends at the first error.
+// Windows yields the windows of the cell in their order, reading as it goes,
+// and an error in the place of a line that cannot be used.
 func (c *CellRecord) Windows() iter.Seq2[Window, error] {
 	return lines[Window](c.files, path.Join(c.dir, windowsFile))
 }
 
 // Samples yields the readings of the members in their order, reading as it
-// goes. It ends at the first error.
+// goes, and an error in the place of a line that cannot be used.
 func (c *CellRecord) Samples() iter.Seq2[Sample, error] {
 	return lines[Sample](c.files, path.Join(c.dir, membersFile))
 }
@@ -388,7 +419,9 @@ func decode(data []byte, v any, maxNodes int) error {
 }
 
 // lines yields the lines of an .ndjson file. A file that is not there has
-// none; a last line without a newline is torn and passed over.
+// none; a last line without a newline is torn and passed over. An error
+// stands in the place of a line that cannot be decoded; one that comes from
+// reading is the last.
 func lines[T any](files fs.FS, name string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		f, err := openFile(files, name)
@@ -408,15 +441,15 @@ func lines[T any](files fs.FS, name string) iter.Seq2[T, error] {
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			var v T
-			if err == nil {
-				err = decode(line, &v, maxLineNodes)
-			}
 			if err != nil {
 				yield(none, fmt.Errorf("read %s: line %d: %w", name, number, err))
 				return
 			}
-			if !yield(v, nil) {
+			var v T
+			if err = decode(line, &v, maxLineNodes); err != nil {
+				v, err = none, fmt.Errorf("read %s: line %d: %w", name, number, err)
+			}
+			if !yield(v, err) {
 				return
 			}
 		}

@@ -290,11 +290,125 @@ func TestTornLastLine(t *testing.T) {
 			t.Fatalf("%d bytes: %d intervals, want %d", cut, len(got), want)
 		}
 	}
-	must(t, os.WriteFile(path, append([]byte("{]\n"), data...), 0o644))
-	for _, err := range cells(t, w)[0].Intervals() {
-		if err == nil || !strings.Contains(err.Error(), "line 1") {
-			t.Errorf("bad line: %v", err)
+	// Lines that are no JSON cost themselves only.
+	must(t, os.WriteFile(path, slices.Concat([]byte("{]\n"), data, []byte("\x00\x00\n")), 0o644))
+	var got []float64
+	var errs []string
+	for v, err := range cells(t, w)[0].Intervals() {
+		if err != nil {
+			errs = append(errs, err.Error())
+		} else {
+			got = append(got, v.EndS)
 		}
+	}
+	if !slices.Equal(got, []float64{1, 2}) || len(errs) != 2 || !strings.Contains(errs[0], "t_1000_default_1_1/intervals.ndjson: line 1: ") ||
+		!strings.Contains(errs[1], "line 4: ") {
+		t.Errorf("intervals that end at %v, errors %q", got, errs)
+	}
+}
+
+func TestDamagedIdentity(t *testing.T) {
+	damage := func(t *testing.T, finish bool, files map[string]string) (*Writer, CellRecord) {
+		w := create(t)
+		c := begin(t, w, cellID("t", 1))
+		if finish {
+			must(t, c.Finish(sampleCell(), at(9)))
+		} else {
+			partial := sampleCell()
+			must(t, c.Abandon(&partial, Interrupted, "", at(9)))
+		}
+		for name, content := range files {
+			must(t, os.WriteFile(filepath.Join(w.Dir(), cellsDir, "t_1000_default_1_1", name), []byte(content), 0o644))
+		}
+		got := cells(t, w)
+		if len(got) != 1 || !strings.Contains(got[0].Problem, "cells/t_1000_default_1_1/id.json: ") {
+			t.Fatalf("cells = %+v", got)
+		}
+		return w, got[0]
+	}
+	for name, test := range map[string]struct {
+		finish bool
+		want   Status
+	}{"finished": {true, Counted}, "given up": {false, Partial}} {
+		t.Run(name, func(t *testing.T) {
+			// The outcome still says which cell it is.
+			if _, c := damage(t, test.finish, map[string]string{idFile: "{"}); c.Status != test.want || c.ID != cellID("t", 1) || c.Attempt != 1 || c.Cell == nil {
+				t.Errorf("cell = %+v", c)
+			}
+		})
+	}
+	another := `{"target":"u","size":1000,"variant":"default","iteration":1,"attempt":1,"valid":true}`
+	for name, content := range map[string]string{"outcome damaged too": "{", "outcome of another cell": another} {
+		t.Run(name, func(t *testing.T) {
+			w, c := damage(t, true, map[string]string{idFile: "{", cellFile: content})
+			if c.Status != Unknown || c.ID != (CellID{}) || c.Cell != nil || c.Finished() {
+				t.Errorf("cell = %+v", c)
+			}
+			// The run can be gone on with all the same.
+			must(t, w.Close())
+			again, err := Resume(w.Dir(), at(10))
+			must(t, err)
+			defer func() { must(t, again.Close()) }()
+			if next := begin(t, again, cellID("t", 1)); next.Attempt() != 2 {
+				t.Errorf("attempt %d, want 2", next.Attempt())
+			}
+		})
+	}
+}
+
+func TestDamagedJournalLine(t *testing.T) {
+	w := create(t)
+	must(t, begin(t, w, cellID("t", 1)).Finish(sampleCell(), at(9)))
+	must(t, w.Close())
+	path := filepath.Join(w.Dir(), journalFile)
+	data, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, append(data, "garbage\n"...), 0o644))
+	again, err := Resume(w.Dir(), at(10))
+	must(t, err)
+	defer func() { must(t, again.Close()) }()
+	var got []string
+	for e, err := range reader(t, again).Journal() {
+		if err != nil {
+			got = append(got, "error")
+			continue
+		}
+		got = append(got, e.Event)
+	}
+	if want := []string{CellStarted, CellFinished, "error", Resumed}; !slices.Equal(got, want) {
+		t.Errorf("journal %q, want %q", got, want)
+	}
+}
+
+func TestRunThatCannotBeWrittenLeavesNothing(t *testing.T) {
+	bad := sampleRun()
+	bad.Environment = "mongodb://u:pass" + "word@h/" // refused: a record holds no secret
+	dir := filepath.Join(t.TempDir(), "runs", "r")
+	if _, err := Create(dir, bad); err == nil {
+		t.Fatal("a record with a password was written")
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is left behind: %v", err)
+	}
+	w, err := Create(dir, sampleRun())
+	must(t, err)
+	must(t, w.Close())
+
+	// What others have put there stays, and so does a record.
+	if _, err := Create(dir, bad); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("create over a record: %v", err)
+	}
+	if _, err := Open(dir); err != nil {
+		t.Error(err)
+	}
+	other := filepath.Join(t.TempDir(), "r")
+	must(t, os.MkdirAll(other, 0o755))
+	must(t, os.WriteFile(filepath.Join(other, "notes"), nil, 0o644))
+	if _, err := Create(other, bad); err == nil {
+		t.Error("a record with a password was written")
+	}
+	if entries, err := os.ReadDir(other); err != nil || len(entries) != 1 || entries[0].Name() != "notes" {
+		t.Errorf("left: %v, %v", entries, err)
 	}
 }
 

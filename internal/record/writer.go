@@ -92,13 +92,26 @@ type Writer struct {
 // Create starts a run record in dir, which must not hold one. It fails with
 // ErrLocked when another process is creating it, and with an error that is
 // fs.ErrExist when there is a record already. SchemaVersion is set; what may
-// hold a password in run is redacted.
+// hold a password in run is redacted. When it fails it leaves nothing of its
+// own behind.
 func Create(dir string, run Run) (*Writer, error) {
-	if err := os.MkdirAll(filepath.Join(dir, cellsDir), dirMode); err != nil {
+	cells := filepath.Join(dir, cellsDir)
+	undo := func() {
+		_ = os.Remove(cells) // unless there is something in it
+		_ = os.Remove(dir)
+	}
+	if taken(cells) {
+		undo = func() {} // by another, or by a record
+	}
+	if err := os.MkdirAll(cells, dirMode); err != nil {
+		undo()
 		return nil, fmt.Errorf("create run record: %w", err)
 	}
 	w, err := lockRun(dir)
 	if err != nil {
+		if !errors.Is(err, ErrLocked) {
+			undo()
+		}
 		return nil, fmt.Errorf("create run record %s: %w", dir, err)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, runFile)); !errors.Is(err, fs.ErrNotExist) {
@@ -106,6 +119,10 @@ func Create(dir string, run Run) (*Writer, error) {
 		return nil, fmt.Errorf("create run record %s: %w", dir, errors.Join(err, fs.ErrExist))
 	}
 	if err := errors.Join(w.SetRun(run), syncDir(filepath.Dir(dir))); err != nil {
+		// Removed while locked: nobody else has begun to use it.
+		_ = os.Remove(filepath.Join(dir, runFile))
+		_ = os.Remove(filepath.Join(dir, journalFile))
+		undo()
 		_ = w.Close()
 		return nil, fmt.Errorf("create run record %s: %w", dir, err)
 	}
@@ -156,7 +173,7 @@ func (w *Writer) recover(at time.Time) error {
 	logged := map[string]bool{}
 	for e, err := range r.Journal() {
 		if err != nil {
-			return err
+			continue // at worst an event is logged twice
 		}
 		if e.Event == CellFinished || e.Event == CellInvalid {
 			logged[fmt.Sprint(e.Cell, "#", e.Attempt)] = true
@@ -226,6 +243,10 @@ func (w *Writer) Begin(id CellID, at time.Time) (*CellWriter, error) {
 	attempt := w.attempts[id] + 1
 	cells := filepath.Join(w.dir, cellsDir)
 	dir := filepath.Join(cells, dirName(id, attempt))
+	for taken(dir) { // by an attempt that cannot tell any more what it is
+		attempt++
+		dir = filepath.Join(cells, dirName(id, attempt))
+	}
 	// The folder appears together with its identity, in one step.
 	fresh, err := os.MkdirTemp(cells, ".new-")
 	if err != nil {
@@ -254,6 +275,11 @@ func (w *Writer) Begin(id CellID, at time.Time) (*CellWriter, error) {
 		intervals: file(intervalsFile), windows: file(windowsFile),
 		latency: file(latencyFile), samples: file(membersFile), outcomes: file(outcomesFile),
 	}, nil
+}
+
+func taken(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // CellWriter appends to one attempt at a cell. Its methods may be called
