@@ -84,13 +84,14 @@ locals {
     can(tostring(var.image)) ? tostring(var.image) : var.image[var.region]
   )
 
-  ssh_keys = merge(
-    {
+  # Lines as the guest environment reads them. A user may have several.
+  ssh_keys = distinct(concat(
+    [
       for user, path in var.gce_ssh_users :
-      user => file(can(regex("^[/~]", path)) ? pathexpand(path) : "${var.base_folder}/${path}")
-    },
-    { for key in var.ssh_public_key[*] : var.ssh_user => key },
-  )
+      "${user}:${trimspace(file(can(regex("^[/~]", path)) ? pathexpand(path) : "${var.base_folder}/${path}"))}"
+    ],
+    [for key in var.ssh_public_key[*] : "${var.ssh_user}:${trimspace(key)}"],
+  ))
 }
 
 resource "google_compute_resource_policy" "compact" {
@@ -177,7 +178,7 @@ resource "google_compute_instance" "machine" {
 
   # The keys here are the only way in: neither OS Login nor the project's.
   metadata = {
-    ssh-keys               = join("\n", [for user, key in local.ssh_keys : "${user}:${trimspace(key)}"])
+    ssh-keys               = join("\n", local.ssh_keys)
     block-project-ssh-keys = "TRUE"
     enable-oslogin         = "FALSE"
   }

@@ -34,6 +34,7 @@ locals {
   # which never changes: a network cannot be described anew without making it
   # anew.
   labels = {
+    managed-by  = "sandbox"
     environment = var.environment
     owner       = var.owner
     created     = var.created
