@@ -13,13 +13,14 @@ umask 022
 
 PARAMETERS=/etc/sandbox/machine.env
 LOG=/var/log/sandbox-provision.log
+LOCK=/run/sandbox-provision.lock
 
 # begin reads the parameters, waits for a run that is still under way, and
 # sends what is printed from here on to the log.
 begin() {
 	# shellcheck source=/dev/null
 	. "$PARAMETERS"
-	exec 3>&1 4>&2 9>/run/sandbox-provision.lock
+	exec 3>&1 4>&2 9>"$LOCK"
 	if ! flock -n 9; then
 		step "waiting for an earlier run"
 		flock -w 1800 9

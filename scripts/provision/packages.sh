@@ -3,6 +3,7 @@
 
 # Percona's packages send statistics at installation otherwise.
 export PERCONA_TELEMETRY_DISABLE=1 DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l
+DNF_CONF=/etc/dnf/dnf.conf
 
 # release NAME prints a value of /etc/os-release. That file's own names, such as
 # VERSION, are among our parameters.
@@ -128,11 +129,11 @@ hold() {
 	apt) outside apt-mark hold "$@" ;;
 	dnf)
 		local name held
-		held=$(sed -n 's/^excludepkgs=//p' /etc/dnf/dnf.conf)
+		held=$(sed -n 's/^excludepkgs=//p' "$DNF_CONF")
 		for name; do
 			[[ " $held " == *" $name "* ]] || held+=" $name"
 		done
-		sed -i -e '/^excludepkgs=/d' -e "/^\[main\]/a excludepkgs=${held# }" /etc/dnf/dnf.conf
+		sed -i -e '/^excludepkgs=/d' -e "/^\[main\]/a excludepkgs=${held# }" "$DNF_CONF"
 		;;
 	esac
 }
@@ -142,9 +143,9 @@ percona_release() {
 	if ! command -v percona-release >/dev/null; then
 		case $FAMILY in
 		apt)
-			need curl curl
-			fetch https://repo.percona.com/apt/percona-release_latest.generic_all.deb >/var/tmp/percona-release.deb
 			refresh
+			install_packages curl gnupg lsb-release
+			fetch https://repo.percona.com/apt/percona-release_latest.generic_all.deb >/var/tmp/percona-release.deb
 			install_packages /var/tmp/percona-release.deb
 			;;
 		dnf) dnf install https://repo.percona.com/yum/percona-release-latest.noarch.rpm ;;
