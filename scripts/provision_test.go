@@ -1,6 +1,8 @@
 package scripts
 
 import (
+	"bufio"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -179,28 +181,79 @@ func TestHold(t *testing.T) {
 	expect(t, "FAMILY=dnf DNF_CONF="+conf+"; hold a b; hold b c; cat "+conf, "", "[main]\nexcludepkgs=kernel a b c\ngpgcheck=1\n")
 }
 
-// TestRun goes through a script's frame: parameters, steps, results, and the
-// end of the log when it fails.
-func TestRun(t *testing.T) {
-	dir := t.TempDir()
+// frame begins a script in a folder of its own.
+func frame(t *testing.T) (script, dir string) {
+	t.Helper()
+	dir = t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "machine.env"), []byte("NAME=box\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	frame := "PARAMETERS=" + dir + "/machine.env LOG=" + dir + "/log LOCK=" + dir + "/lock; begin\n"
-	cmd := exec.Command("bash", "-c", ". provision/lib.sh\n"+frame+script)
+	return ". provision/lib.sh\nPARAMETERS=" + dir + "/machine.env LOG=" + dir + "/log LOCK=" + dir + "/lock; begin\n", dir
+}
+
+// TestFrame: parameters, steps, results, and why a script failed.
+func TestFrame(t *testing.T) {
+	for _, test := range []struct{ script, stdout, stderr string }{
+		{"step one; echo noise; result BUILD $NAME; step two; echo cause; false; echo never", "STEP=one\nBUILD=box\nSTEP=two\n", "noise\n--- two\ncause\n"},
+		{"echo noise; die 'no such thing'", "", "no such thing\n"},
+		{"echo $unset_variable", "", "unset_variable: unbound variable\n"},
+	} {
+		script, _ := frame(t)
+		cmd := exec.Command("bash", "-c", script+test.script)
 		var out, errors strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &errors
-		return out.String(), errors.String(), cmd.Run() == nil && func() bool { stdout, stderr = out.String(), errors.String(); return true }()
+		if err := cmd.Run(); err == nil || out.String() != test.stdout || !strings.HasSuffix(errors.String(), test.stderr) {
+			t.Errorf("%s: %v\nstdout %q\nstderr %q", test.script, err, &out, &errors)
+		}
 	}
-	_ = run
-	cmd := exec.Command("bash", "-c", ". provision/lib.sh\n"+frame+"step one; echo noise; result BUILD $NAME; step two; echo cause; false; echo never")
-	var out, errors strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errors
-	err := cmd.Run()
-	if err == nil || out.String() != "STEP=one\nBUILD=box\nSTEP=two\n" {
-		t.Errorf("%v: %q", err, &out)
+}
+
+// TestCallerGoesAway: the script comes to its end all the same, and another
+// run waits for it.
+func TestCallerGoesAway(t *testing.T) {
+	script, dir := frame(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := errors.String(); !strings.HasSuffix(got, "noise\n--- two\ncause\n") {
-		t.Errorf("stderr %q", got)
+	first := exec.Command("bash", "-c", script+"step one; read -r _ <"+dir+"/fifo; step two; result BUILD 1; echo end >"+dir+"/end")
+	first.Stdout, first.Stderr = w, w
+	fifo := filepath.Join(dir, "fifo")
+	if out, err := exec.Command("mkfifo", fifo).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	line := make([]byte, len("STEP=one\n"))
+	if _, err := io.ReadFull(r, line); err != nil || string(line) != "STEP=one\n" {
+		t.Fatalf("%q: %v", line, err)
+	}
+	_ = r.Close()
+
+	second := exec.Command("bash", "-c", script+"cat "+dir+"/end >&3")
+	out, err := second.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); err != nil || line != "STEP=waiting for an earlier run\n" {
+		t.Fatalf("%q: %v", line, err)
+	}
+	if err := os.WriteFile(fifo, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Wait(); err != nil {
+		t.Errorf("the script whose caller went away: %v", err)
+	}
+	if line, err := lines.ReadString('\n'); err != nil || line != "end\n" {
+		t.Errorf("%q: %v", line, err)
+	}
+	if err := second.Wait(); err != nil {
+		t.Error(err)
 	}
 }

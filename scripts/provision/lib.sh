@@ -20,14 +20,13 @@ LOCK=/run/sandbox-provision.lock
 begin() {
 	# shellcheck source=/dev/null
 	. "$PARAMETERS"
-	exec 3>&1 4>&2 9>"$LOCK"
+	touch "$LOG"
+	chmod 600 "$LOG"
+	exec 3>&1 4>&2 9>"$LOCK" >>"$LOG" 2>&1 </dev/null
 	if ! flock -n 9; then
 		step "waiting for an earlier run"
 		flock -w 1800 9
 	fi
-	touch "$LOG"
-	chmod 600 "$LOG"
-	exec >>"$LOG" 2>&1 </dev/null
 	echo "=== $(date -u +%FT%TZ) $0"
 	trap 'failed $?' EXIT
 }
