@@ -94,9 +94,12 @@ func (s *dnsServer) answer(query []byte) []byte {
 	switch kind := binary.BigEndian.Uint16(query[end-4:]); {
 	case !s.hosts[name]:
 		flags |= dnsNotFound
-		s.mu.Lock()
-		s.asked[name] = true
-		s.mu.Unlock()
+		// The name of an address is asked for out of curiosity.
+		if !strings.HasSuffix(name, ".in-addr.arpa") {
+			s.mu.Lock()
+			s.asked[name] = true
+			s.mu.Unlock()
+		}
 	case kind == dnsTypeA:
 		answers = 1
 		reply = append(reply, 0xc0, dnsHeader, 0, dnsTypeA, 0, 1, 0, 0, 0, 60, 0, 4) // the question's name, A, IN, 60 s

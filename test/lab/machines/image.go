@@ -121,7 +121,37 @@ func BuildImage(ctx context.Context, progress io.Writer) (string, error) {
 	if err := buildImage(ctx, part); err != nil {
 		return "", fmt.Errorf("build root file systems: %w", err)
 	}
-	return done, os.Rename(part, done)
+	if err := os.Rename(part, done); err != nil {
+		return "", err
+	}
+	return done, prune(root, key)
+}
+
+// prune removes what was built from other recipes and is not in use.
+func prune(root, key string) error {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == key {
+			continue
+		}
+		path := filepath.Join(root, e.Name())
+		held, err := lock(path, unix.LOCK_EX)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = os.RemoveAll(path)
+		_ = held.Close()
+		if err != nil {
+			return fmt.Errorf("remove old root file systems: %w", err)
+		}
+	}
+	return nil
 }
 
 func recipeKey() (string, error) {
@@ -189,8 +219,7 @@ func bootstrap(ctx context.Context, root, sources string) error {
 	}
 	args := []string{
 		"--mode=root", "--variant=minbase", "--skip=check/qemu", "--include=" + strings.Join(packages, ","),
-		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
-		"--dpkgopt=path-exclude=/usr/share/locale/*",
+		"--dpkgopt=force-unsafe-io",
 	}
 	settings, err := output(ctx, "", "apt-config", "dump")
 	if err != nil {

@@ -142,15 +142,20 @@ func beInit() (status int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, folder.remove()) }()
+	image, err := lock(os.Getenv(imageVariable), unix.LOCK_SH) // or it might be pruned
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = image.Close() }()
 
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err
 	}
-	environ := append(os.Environ(), stageVariable+"=tests", labVariable+"="+folder.path)
-	tests, err := os.StartProcess(self, os.Args, &os.ProcAttr{
-		Env: environ, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-	})
+	if err := errors.Join(os.Setenv(stageVariable, "tests"), os.Setenv(labVariable, folder.path)); err != nil {
+		return 0, err
+	}
+	tests, err := os.StartProcess(self, os.Args, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return 0, fmt.Errorf("start the tests: %w", err)
 	}
@@ -230,7 +235,7 @@ func newLabFolder(owner string) (*labFolder, error) {
 		return nil, err
 	}
 	f := &labFolder{path: path}
-	if f.lock, err = lock(path); err != nil {
+	if f.lock, err = lock(path, unix.LOCK_EX); err != nil {
 		return nil, err
 	}
 	if err := os.Mkdir(f.cgroup(), 0o755); err != nil {
@@ -258,7 +263,7 @@ func sweep(root string) error {
 		return err
 	}
 	for _, path := range paths {
-		held, err := lock(path)
+		held, err := lock(path, unix.LOCK_EX)
 		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, os.ErrNotExist) {
 			continue
 		}
@@ -274,14 +279,14 @@ func sweep(root string) error {
 	return nil
 }
 
-// lock takes the lock on a folder, or fails with EWOULDBLOCK. It ends with the
+// lock takes a lock on a folder, or fails with EWOULDBLOCK. It ends with the
 // process.
-func lock(folder string) (*os.File, error) {
+func lock(folder string, kind int) (*os.File, error) {
 	f, err := os.Open(folder)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := unix.Flock(int(f.Fd()), kind|unix.LOCK_NB); err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("lock %s: %w", folder, err)
 	}
