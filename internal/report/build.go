@@ -39,8 +39,9 @@ const maxIterations = 1000
 
 // builder carries what the steps of Build share.
 type builder struct {
-	in *Input
-	c  *Comparison
+	in     *Input
+	c      *Comparison
+	damage damage
 	// counted holds, per group and target, the inputs of the counted cells
 	// by ascending iteration.
 	counted [][][]*CellInput
@@ -55,18 +56,14 @@ func Build(in Input) (*Comparison, error) {
 	b.targets()
 	b.groups()
 	b.cells()
-	if err := b.sequences(); err != nil {
-		return nil, err
-	}
+	b.sequences()
 	b.parity()
 	for g := range b.c.Groups {
 		if err := b.group(g); err != nil {
 			return nil, err
 		}
 	}
-	if err := b.plans(); err != nil {
-		return nil, err
-	}
+	b.plans()
 	b.errorCounts()
 	b.missing()
 	b.fairness()

@@ -25,7 +25,7 @@ const (
 
 // sequences finds out whether the targets were sent the same commands, and
 // refuses to put side by side those that were not.
-func (b *builder) sequences() error {
+func (b *builder) sequences() {
 	for g := range b.c.Groups {
 		last := 0
 		for _, cells := range b.counted[g] {
@@ -34,9 +34,7 @@ func (b *builder) sequences() error {
 			}
 		}
 		for iteration := 1; iteration <= last; iteration++ {
-			if err := b.sequence(g, iteration); err != nil {
-				return err
-			}
+			b.sequence(g, iteration)
 		}
 		for i := range b.c.Cells {
 			c := &b.c.Cells[i]
@@ -48,10 +46,9 @@ func (b *builder) sequences() error {
 			}
 		}
 	}
-	return nil
 }
 
-func (b *builder) sequence(g, iteration int) error {
+func (b *builder) sequence(g, iteration int) {
 	at := make([]*CellInput, len(b.c.Targets))
 	present := 0
 	for t, cells := range b.counted[g] {
@@ -63,7 +60,7 @@ func (b *builder) sequence(g, iteration int) error {
 		}
 	}
 	if present < 2 {
-		return nil
+		return
 	}
 	reference := b.c.target(b.c.Baseline)
 	if at[reference] == nil {
@@ -88,10 +85,7 @@ func (b *builder) sequence(g, iteration int) error {
 				b.c.Targets[reference].Name, b.sequenceSettings(first, in)))
 			continue
 		}
-		pair, err := b.chains(first, in)
-		if err != nil {
-			return err
-		}
+		pair := b.chains(first, in)
 		if problem := firstDifference(pair[0], pair[1]); problem != "" {
 			refuse(t, fmt.Sprintf("its commands differ from those of %s %s", b.c.Targets[reference].Name, problem))
 			continue
@@ -122,7 +116,6 @@ func (b *builder) sequence(g, iteration int) error {
 		}
 	}
 	b.c.Fairness.Sequences = append(b.c.Fairness.Sequences, s)
-	return nil
 }
 
 func joinReasons(a, b string) string {
@@ -139,7 +132,7 @@ func (b *builder) settings(in *CellInput) *record.Settings {
 	return &b.c.Run.Settings
 }
 
-func (b *builder) chains(cells ...*CellInput) ([]record.Checkpoints, error) {
+func (b *builder) chains(cells ...*CellInput) []record.Checkpoints {
 	out := make([]record.Checkpoints, len(cells))
 	for i, in := range cells {
 		if in.Checkpoints == nil {
@@ -147,10 +140,10 @@ func (b *builder) chains(cells ...*CellInput) ([]record.Checkpoints, error) {
 		}
 		var err error
 		if out[i], err = in.Checkpoints(); err != nil {
-			return nil, fmt.Errorf("%s: %w", in.ID, err)
+			b.damage.note(err.Error(), "the cell's commands are compared by its fingerprint only")
 		}
 	}
-	return out, nil
+	return out
 }
 
 // sequenceSettings says which setting makes two sequences different.
@@ -660,6 +653,8 @@ func (b *builder) warnings() {
 	if b.c.Run.Finished == nil {
 		w = append(w, "the run has not finished: this is what is there so far")
 	}
+	w = append(w, b.in.Damage...)
+	w = append(w, b.damage.list()...)
 	for i := range b.c.Targets {
 		if t := &b.c.Targets[i]; t.Down != "" {
 			w = append(w, fmt.Sprintf("%s went down: %s", t.Name, t.Down))

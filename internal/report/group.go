@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -22,23 +23,22 @@ const usPerMS = 1000
 func (b *builder) group(g int) error {
 	group := &b.c.Groups[g]
 	for t := range group.Summaries {
-		if err := summarise(&group.Summaries[t], b.counted[g][t]); err != nil {
-			return fmt.Errorf("%s at %s: %w", group.Summaries[t].Target, group.Label, err)
-		}
+		b.summarise(&group.Summaries[t], b.counted[g][t])
 	}
 	spreads, err := b.spreads(g)
 	if err != nil {
 		return err
 	}
 	b.differences(g, spreads)
-	return b.timelines(g)
+	b.timelines(g)
+	return nil
 }
 
 // summarise joins a target's counted cells.
-func summarise(s *Summary, cells []*CellInput) error {
+func (b *builder) summarise(s *Summary, cells []*CellInput) {
 	s.Cells = len(cells)
 	if s.Cells == 0 {
-		return nil
+		return
 	}
 	var weighted, cpuWeight float64
 	var cpu record.CPUPerCommand
@@ -80,10 +80,8 @@ func summarise(s *Summary, cells []*CellInput) error {
 	if cpuWeight > 0 {
 		s.CPU = &record.CPUPerCommand{Primary: finite(cpu.Primary / cpuWeight), Secondary: finite(cpu.Secondary / cpuWeight)}
 	}
-	var err error
-	if s.LatencyMS, err = join(parts); err != nil {
-		return err
-	}
+	// A damaged histogram is one operation's as well: it is noted there.
+	s.LatencyMS, _ = join(parts)
 	slices.SortFunc(types, compareOperations)
 	for _, name := range types {
 		o := OperationSummary{Type: name}
@@ -91,12 +89,13 @@ func summarise(s *Summary, cells []*CellInput) error {
 			o.Count += p.count
 			o.Errors += p.errors
 		}
+		var err error
 		if o.LatencyMS, err = join(operations[name]); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			b.damage.note(fmt.Sprintf("a cell.json of %s at %d documents: histogram of %s: %v", s.Target, cells[0].ID.Size, name, err),
+				"the percentiles over several iterations are means")
 		}
 		s.Operations = append(s.Operations, o)
 	}
-	return nil
 }
 
 func histograms(o record.Operation) []string {
@@ -115,7 +114,8 @@ type part struct {
 
 // join gives the latency of all parts together: that of merged histograms,
 // and where a record has none the mean of the parts, weighted by commands.
-func join(parts []part) (record.Latency, error) {
+// The latter also comes with the error, which is a damaged histogram's.
+func join(parts []part) (l record.Latency, damaged error) {
 	used := make([]part, 0, len(parts))
 	for _, p := range parts {
 		if p.count > 0 {
@@ -128,7 +128,6 @@ func join(parts []part) (record.Latency, error) {
 	if len(used) == 1 {
 		return used[0].latency, nil
 	}
-	var l record.Latency
 	var total float64
 	var merged stats.Distribution
 	exact := true
@@ -147,11 +146,12 @@ func join(parts []part) (record.Latency, error) {
 		}
 		for _, text := range p.histograms {
 			d, err := decode(text)
-			if err != nil {
-				return l, err
+			if err == nil {
+				err = merged.Merge(d)
 			}
-			if err := merged.Merge(d); err != nil {
-				return l, err
+			if err != nil {
+				exact, damaged = false, err
+				break
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func join(parts []part) (record.Latency, error) {
 	l.P95 = finite(l.P95 / total)
 	l.P99 = finite(l.P99 / total)
 	l.P999 = finite(l.P999 / total)
-	return l, nil
+	return l, damaged
 }
 
 // finite keeps the sums of absurd records out of the page: they count as
@@ -225,21 +225,41 @@ func (b *builder) spreads(g int) (map[spreadKey]stats.Spread, error) {
 }
 
 func (b *builder) targetSpreads(g, t int) (map[spreadKey]stats.Spread, error) {
+	const cost = "the window is left out of the intervals"
 	cells := b.counted[g][t]
 	raw := make([][]record.Window, len(cells))
-	all := make([][]stats.Window, len(cells))
-	types := map[string]bool{}
 	for i, in := range cells {
 		if in.Windows == nil {
 			continue
 		}
-		for w, err := range in.Windows {
-			if err != nil {
-				return nil, err
-			}
-			raw[i] = append(raw[i], w)
+		raw[i] = wholeWindows(slices.Collect(sound(&b.damage, in.Windows, cost)))
+	}
+	for {
+		out, bad, err := b.windowSpreads(g, t, raw)
+		if len(bad) == 0 {
+			return out, err
 		}
-		raw[i] = wholeWindows(raw[i])
+		for _, w := range slices.Backward(bad) {
+			id := cells[w.cell].ID
+			b.damage.note(fmt.Sprintf("a windows.ndjson of %s: window at %.0f s: %v", id, raw[w.cell][w.index].StartS, w.cause), cost)
+			raw[w.cell] = slices.Delete(raw[w.cell], w.index, w.index+1)
+		}
+	}
+}
+
+// badWindow is a window of a cell with a histogram that cannot be decoded.
+type badWindow struct {
+	cell, index int
+	cause       error
+}
+
+// windowSpreads computes the uncertainty of a target's estimates from its
+// cells' windows. When there are bad ones, each is in the list once, in the
+// order of cells and windows, and the spreads are of no use.
+func (b *builder) windowSpreads(g, t int, raw [][]record.Window) (map[spreadKey]stats.Spread, []badWindow, error) {
+	all := make([][]stats.Window, len(raw))
+	types := map[string]bool{}
+	for i := range raw {
 		all[i] = make([]stats.Window, len(raw[i]))
 		for k, w := range raw[i] {
 			all[i][k] = stats.Window{Seconds: w.EndS - w.StartS, Latency: &stats.Distribution{}}
@@ -264,6 +284,7 @@ func (b *builder) targetSpreads(g, t int) (map[spreadKey]stats.Spread, error) {
 		}
 		return nil
 	}
+	var bad []badWindow
 	for _, name := range sortedKeys(types, compareOperations) {
 		windows := make([][]stats.Window, len(raw))
 		for i := range raw {
@@ -276,24 +297,31 @@ func (b *builder) targetSpreads(g, t int) (map[spreadKey]stats.Spread, error) {
 				sum.Sum += v.Sum
 				if o.Count > 0 && o.Histogram != "" {
 					var err error
-					if v.Latency, err = decode(o.Histogram); err != nil {
-						return nil, fmt.Errorf("window at %.0f s: %s: %w", w.StartS, name, err)
+					if v.Latency, err = decode(o.Histogram); err == nil {
+						err = sum.Latency.Merge(v.Latency)
 					}
-					if err := sum.Latency.Merge(v.Latency); err != nil {
-						return nil, err
+					if err != nil {
+						bad = append(bad, badWindow{i, k, fmt.Errorf("%s: %w", name, err)})
 					}
 				}
 				windows[i][k] = v
 			}
 		}
+		if len(bad) > 0 {
+			continue // only to find all of them
+		}
 		if err := estimate(name, windows); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	if err := estimate(AllOperations, all); err != nil {
-		return nil, err
+	if len(bad) > 0 {
+		slices.SortStableFunc(bad, func(x, y badWindow) int { return cmp.Or(cmp.Compare(x.cell, y.cell), cmp.Compare(x.index, y.index)) })
+		return nil, slices.CompactFunc(bad, func(x, y badWindow) bool { return x.cell == y.cell && x.index == y.index }), nil
 	}
-	return out, nil
+	if err := estimate(AllOperations, all); err != nil {
+		return nil, nil, err
+	}
+	return out, nil, nil
 }
 
 // wholeWindows drops windows of less than half the usual length, such as the
@@ -412,7 +440,7 @@ func timelineStep(durationS float64) time.Duration {
 	return 20 * time.Second
 }
 
-func (b *builder) timelines(g int) error {
+func (b *builder) timelines(g int) {
 	var cells []*CellInput
 	for t := range b.c.Targets {
 		if !b.c.Groups[g].Summaries[t].Shown() {
@@ -430,22 +458,16 @@ func (b *builder) timelines(g int) error {
 	for i, in := range cells {
 		tasks.Go(func() error {
 			lines[i] = Timeline{Group: g, Target: in.ID.Target, Iteration: in.ID.Iteration, Step: timelineStep(in.Cell.DurationS)}
-			var err error
-			if lines[i].Points, err = points(in, lines[i].Step.Seconds()); err != nil {
-				return fmt.Errorf("%s: %w", in.ID, err)
-			}
+			lines[i].Points = b.points(in, lines[i].Step.Seconds())
 			return nil
 		})
 	}
-	if err := tasks.Wait(); err != nil {
-		return err
-	}
+	_ = tasks.Wait() // they have no errors
 	for _, line := range lines {
 		if len(line.Points) > 0 {
 			b.c.Timelines = append(b.c.Timelines, line)
 		}
 	}
-	return nil
 }
 
 // maxPoints bounds a timeline, whatever times a record claims.
@@ -453,13 +475,10 @@ const maxPoints = 1000
 
 // points puts a cell's intervals into bins of step seconds. A last bin that
 // is less than half covered is dropped.
-func points(in *CellInput, step float64) ([]Point, error) {
+func (b *builder) points(in *CellInput, step float64) []Point {
 	type bin struct{ seconds, count, sumUS, errors float64 }
 	var bins []bin
-	for v, err := range in.Intervals {
-		if err != nil {
-			return nil, err
-		}
+	for v := range sound(&b.damage, in.Intervals, "the second is left out of the course over time") {
 		at := math.Floor((v.StartS + v.EndS) / 2 / step)
 		if !(at >= 0 && at < maxPoints) || !(v.EndS > v.StartS) {
 			continue
@@ -489,7 +508,7 @@ func points(in *CellInput, step float64) ([]Point, error) {
 		}
 		out = append(out, p)
 	}
-	return out, nil
+	return out
 }
 
 // errorCounts lists the failures of the counted cells.

@@ -15,6 +15,8 @@ type Input struct {
 	Down map[string]string
 	// Failed holds, by CellID.String and attempt, why an attempt ended.
 	Failed map[AttemptKey]string
+	// Damage says what of the record could not be read, file by file.
+	Damage []string
 }
 
 // AttemptKey names an attempt at a cell.
@@ -24,7 +26,8 @@ type AttemptKey struct {
 }
 
 // CellInput is one attempt at a cell. The sequences may be nil; each is
-// walked at most once, while Build runs.
+// walked at most once, while Build runs. Their errors, and those of the
+// functions, are damage: they cost what they stand for and no more.
 type CellInput struct {
 	ID      record.CellID
 	Attempt int
@@ -40,7 +43,9 @@ type CellInput struct {
 	Windows     iter.Seq2[record.Window, error]
 }
 
-// Load reads the run record in dir and compares what is in it.
+// Load reads the run record in dir and compares what is in it. What is
+// damaged is left out, with a warning that names the file; only a head that
+// cannot be read is an error.
 func Load(dir string) (*Comparison, error) {
 	reader, err := record.Open(dir)
 	if err != nil {
@@ -48,10 +53,8 @@ func Load(dir string) (*Comparison, error) {
 	}
 	defer func() { _ = reader.Close() }()
 	input := Input{Run: reader.Run(), Down: map[string]string{}, Failed: map[AttemptKey]string{}}
-	for event, err := range reader.Journal() {
-		if err != nil {
-			return nil, fmt.Errorf("report on %s: %w", dir, err)
-		}
+	d := &damage{}
+	for event := range sound(d, reader.Journal(), "why cells and targets failed may be missing") {
 		switch event.Event {
 		case record.TargetDown:
 			input.Down[event.Target] = event.Reason
@@ -67,11 +70,21 @@ func Load(dir string) (*Comparison, error) {
 	}
 	for i := range cells {
 		c := &cells[i]
+		switch {
+		case c.Status == record.Unknown:
+			d.note(c.Problem, "the attempt is left out, nothing else says of which cell it is")
+			continue
+		case c.Problem != "" && c.Cell != nil:
+			d.note(c.Problem, "the outcome beside it says which cell it is")
+		case c.Problem != "":
+			d.note(c.Problem, "the attempt has no numbers")
+		}
 		input.Cells = append(input.Cells, CellInput{
 			ID: c.ID, Attempt: c.Attempt, Status: c.Status, Cell: c.Cell, Problem: c.Problem,
 			Checkpoints: c.Checkpoints, Explains: c.Explains, Intervals: c.Intervals(), Windows: c.Windows(),
 		})
 	}
+	input.Damage = d.list()
 	comparison, err := Build(input)
 	if err != nil {
 		return nil, fmt.Errorf("report on %s: %w", dir, err)

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,7 +9,7 @@ import (
 )
 
 // plans puts the plans of every query shape side by side.
-func (b *builder) plans() error {
+func (b *builder) plans() {
 	for g := range b.c.Groups {
 		type key struct{ operation, shape string }
 		seen := make([]map[key][]record.Explain, len(b.c.Targets))
@@ -26,7 +25,7 @@ func (b *builder) plans() error {
 				}
 				explains, err := in.Explains()
 				if err != nil {
-					return fmt.Errorf("%s: %w", in.ID, err)
+					b.damage.note(err.Error(), "the cell's plans are left out")
 				}
 				for _, e := range explains {
 					k := key{e.Operation, e.Shape}
@@ -55,7 +54,6 @@ func (b *builder) plans() error {
 			b.c.Plans = append(b.c.Plans, p)
 		}
 	}
-	return nil
 }
 
 func targetPlan(explains []record.Explain) TargetPlan {
