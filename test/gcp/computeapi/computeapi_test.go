@@ -7,8 +7,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -287,5 +289,118 @@ func TestProxyRefuses(t *testing.T) {
 	}
 	if got := c.server.Refused(); !slices.Equal(got, []string{"www.example.com:443"}) {
 		t.Errorf("refused %v", got)
+	}
+}
+
+// recorder is a Machines that keeps what it is told.
+type recorder struct {
+	mu      sync.Mutex
+	started []Machine
+	calls   []string
+	fail    error
+}
+
+func (r *recorder) Start(_ context.Context, m Machine) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.started = append(r.started, m)
+	r.calls = append(r.calls, "start "+m.Name)
+	return r.fail
+}
+
+func (r *recorder) note(call string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, call)
+	return nil
+}
+
+func (r *recorder) Stop(name string) error   { return r.note("stop " + name) }
+func (r *recorder) Delete(name string) error { return r.note("delete " + name) }
+
+func TestMachinesAreTold(t *testing.T) {
+	machines := &recorder{}
+	c := newClient(t)
+	c.server.options.Machines = machines
+	c.network()
+	c.ok(c.Disks.Insert("p", zoneOf, &compute.Disk{Name: "d", SizeGb: 50, Type: inZone + "/diskTypes/pd-ssd"}).Do())
+	keys := "one:ssh-ed25519 AAAA a\ntwo:ssh-ed25519 BBBB b"
+	spot := func(i *compute.Instance) {
+		i.Scheduling.ProvisioningModel, i.Scheduling.Preemptible = "SPOT", true
+		i.Disks = append(i.Disks, &compute.AttachedDisk{Source: inZone + "/disks/d", DeviceName: "data"})
+		i.Metadata = &compute.Metadata{Items: []*compute.MetadataItems{{Key: "ssh-keys", Value: &keys}}}
+	}
+	c.ok(c.Instances.Insert("p", zoneOf, machine("m", spot)).Do())
+	nic := All[compute.Instance](c.server)["m"].NetworkInterfaces[0]
+	want := Machine{
+		Name: "m", InternalIP: nic.NetworkIP, ExternalIP: nic.AccessConfigs[0].NatIP, Image: "debian-12-v20260801",
+		SSHKeys: strings.Split(keys, "\n"), MachineType: "n2-standard-4",
+		Disks: []Disk{{DeviceName: "persistent-disk-0", Name: "m", GB: 10, Boot: true}, {DeviceName: "data", Name: "d", GB: 50}},
+	}
+	if got := machines.started[0]; !reflect.DeepEqual(got, want) || got.ExternalIP == "" {
+		t.Errorf("started %+v, want %+v", got, want)
+	}
+	if err := c.server.Preempt("m"); err != nil {
+		t.Fatal(err)
+	}
+	c.ok(c.Instances.Start("p", zoneOf, "m").Do())
+	c.ok(c.Instances.Delete("p", zoneOf, "m").Do())
+	if want := []string{"start m", "stop m", "start m", "delete m"}; !slices.Equal(machines.calls, want) {
+		t.Errorf("told %v, want %v", machines.calls, want)
+	}
+	machines.fail = errors.New("no such image")
+	before := c.server.Resources()
+	if code := c.done(c.Instances.Insert("p", zoneOf, machine("n", spot)).Do()); code != "INTERNAL_ERROR" {
+		t.Errorf("the insert ended with %q", code)
+	}
+	if after := c.server.Resources(); !slices.Equal(before, after) {
+		t.Errorf("left: %v", after)
+	}
+}
+
+func TestLists(t *testing.T) {
+	c := newClient(t)
+	c.network()
+	var want []string
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"} {
+		disk := &compute.Disk{Name: name, SizeGb: 50, Labels: map[string]string{"environment": "x"}}
+		if name == "c" {
+			disk.Labels = nil
+		} else {
+			want = append(want, name)
+		}
+		zone := []string{"us-central1-a", "us-central1-b", "europe-west1-b"}[len(want)%3]
+		c.ok(c.Disks.Insert("p", zone, disk).Do())
+	}
+	var got []string
+	pages := 0
+	err := c.Disks.AggregatedList("p").Filter(`labels.environment = "x"`).Pages(t.Context(), func(page *compute.DiskAggregatedList) error {
+		pages++
+		for _, scope := range page.Items {
+			for _, d := range scope.Disks {
+				got = append(got, d.Name)
+			}
+		}
+		return nil
+	})
+	slices.Sort(got)
+	if err != nil || !slices.Equal(got, want) || pages != 2 {
+		t.Errorf("listed %v on %d pages (%v), want %v", got, pages, err, want)
+	}
+	networks, err := c.Networks.List("p").Do()
+	if err != nil || len(networks.Items) != 1 || networks.Items[0].Name != "n" {
+		t.Errorf("networks %+v, %v", networks, err)
+	}
+	_, err = c.Disks.AggregatedList("p").Filter("name != a").Do()
+	refused(t, err, http.StatusNotImplemented, "filter")
+	c.server.SetQuota("SSD_TOTAL_GB", 500)
+	region, err := c.Regions.Get("p", regional).Do()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range region.Quotas {
+		if q.Metric == "DISKS_TOTAL_GB" && q.Usage != 250 || q.Metric == "SSD_TOTAL_GB" && q.Limit != 500 {
+			t.Errorf("quota %+v", q)
+		}
 	}
 }

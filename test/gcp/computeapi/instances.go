@@ -1,6 +1,7 @@
 package computeapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -44,12 +45,20 @@ func (s *Server) insertInstance(r *http.Request) (any, error) {
 	if s.failInsert--; s.failInsert == 0 {
 		code = s.failCode
 	}
-	return s.start("insert", path, func() *compute.OperationErrorErrors {
-		if code != "" {
+	var work func() error
+	if code == "" {
+		work = s.boot(i)
+	}
+	return s.startWork("insert", path, work, func(err error) *compute.OperationErrorErrors {
+		switch {
+		case code != "":
 			s.rollback(i, path)
 			return &compute.OperationErrorErrors{Code: code, Message: fmt.Sprintf("The zone '%s' does not have enough resources available to fulfill the request.", zonePath(path))}
+		case err != nil:
+			s.rollback(i, path)
+			return internalError(err)
 		}
-		s.run(i)
+		i.Status, i.LastStartTimestamp = "RUNNING", now()
 		return nil
 	}), nil
 }
@@ -269,9 +278,8 @@ func (s *Server) detach(i *compute.Instance, path string) {
 	}
 }
 
-// run starts a machine: it gets an external address if it should have one.
-func (s *Server) run(i *compute.Instance) {
-	i.Status, i.LastStartTimestamp = "RUNNING", now()
+// giveAddresses gives a machine its external address if it should have one.
+func (s *Server) giveAddresses(i *compute.Instance) {
 	for _, access := range i.NetworkInterfaces[0].AccessConfigs {
 		s.lastExternal++
 		access.NatIP = netip.AddrFrom4([4]byte{198, 18, byte(s.lastExternal >> 8), byte(s.lastExternal)}).String()
@@ -280,6 +288,16 @@ func (s *Server) run(i *compute.Instance) {
 
 // Preempt stops a machine as Google does when it wants it for others.
 func (s *Server) Preempt(name string) error {
+	if err := s.preempt(name); err != nil {
+		return fmt.Errorf("preempt %s: %w", name, err)
+	}
+	if s.options.Machines != nil {
+		return s.options.Machines.Stop(name)
+	}
+	return nil
+}
+
+func (s *Server) preempt(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settle()
@@ -292,7 +310,7 @@ func (s *Server) Preempt(name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("preempt %s: there is no such spot machine", name)
+	return errors.New("there is no such spot machine")
 }
 
 func (s *Server) instance(r *http.Request, verb string) (string, *compute.Instance, error) {
@@ -312,8 +330,13 @@ func (s *Server) startInstance(r *http.Request) (any, error) {
 	if i.Status != "TERMINATED" {
 		return nil, invalid("Machine %s is %s", i.Name, i.Status)
 	}
-	return s.start("start", path, func() *compute.OperationErrorErrors {
-		s.run(i)
+	i.Status = "STAGING"
+	return s.startWork("start", path, s.boot(i), func(err error) *compute.OperationErrorErrors {
+		if err != nil {
+			i.Status = "TERMINATED"
+			return internalError(err)
+		}
+		i.Status, i.LastStartTimestamp = "RUNNING", now()
 		return nil
 	}), nil
 }

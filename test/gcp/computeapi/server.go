@@ -6,13 +6,14 @@
 // API's own types and unknown fields refused, references must exist, machine
 // types, CPU platforms, disk types and placement must fit each other, what is
 // in use cannot be deleted. A request that it does not know is an error that
-// Unexpected reports. No machine is started.
+// Unexpected reports. No machine is started, unless Options.Machines does it.
 //
 // It answers as an HTTPS proxy, too: it refuses every connection and keeps
 // its target for Refused, so that a test sees what else was asked for.
 package computeapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,12 +32,17 @@ type Options struct {
 	Project string        // the one project that there is
 	Token   string        // what requests must bear
 	Delay   time.Duration // how long operations run
+	// Machines is told what happens to instances; nil: nothing is started.
+	Machines Machines
 }
 
 // Server is the API at work. Its methods may be called at any time.
 type Server struct {
 	options Options
 	http    *httptest.Server
+	ctx     context.Context // of what Machines does
+	cancel  context.CancelFunc
+	working sync.WaitGroup
 
 	mu           sync.Mutex
 	resources    map[string]any // by path, such as projects/p/zones/z/disks/d
@@ -47,6 +53,7 @@ type Server struct {
 	imageVersion string
 	failInsert   int // inserts of machines until one fails
 	failCode     string
+	quotas       map[string]float64
 	refused      []string
 	unexpected   []string
 }
@@ -58,7 +65,9 @@ func New(options Options) *Server {
 		resources:    map[string]any{},
 		operations:   map[string]*operation{},
 		imageVersion: "v20260801",
+		quotas:       map[string]float64{},
 	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	mux := s.routes()
 	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodConnect || r.URL.IsAbs() {
@@ -73,8 +82,12 @@ func New(options Options) *Server {
 	return s
 }
 
-// Close stops the server.
-func (s *Server) Close() { s.http.Close() }
+// Close stops the server and waits for what Machines is busy with.
+func (s *Server) Close() {
+	s.http.Close()
+	s.cancel()
+	s.working.Wait()
+}
 
 // URL is where the server answers, as an API and as a proxy.
 func (s *Server) URL() string { return s.http.URL }
@@ -154,6 +167,8 @@ type handler func(*http.Request) (any, error)
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]handler{
+		"GET " + project:                               s.getProject,
+		"GET " + region:                                s.getRegion,
 		"GET " + project + "/zones":                    s.listZones,
 		"GET " + zone:                                  s.getZone,
 		"GET " + zone + "/machineTypes/{name}":         s.getMachineType,
@@ -179,6 +194,12 @@ func (s *Server) routes() http.Handler {
 	for _, collection := range []string{global + "/networks", region + "/subnetworks", global + "/firewalls", region + "/resourcePolicies", zone + "/disks", zone + "/instances"} {
 		mux.Handle("GET "+collection+"/{name}", s.answer(s.get))
 		mux.Handle("DELETE "+collection+"/{name}", s.answer(s.delete))
+	}
+	for _, collection := range []string{"networks", "firewalls"} {
+		mux.Handle("GET "+global+"/"+collection, s.answer(s.list(collection)))
+	}
+	for _, collection := range []string{"instances", "disks", "subnetworks", "resourcePolicies"} {
+		mux.Handle("GET "+project+"/aggregated/"+collection, s.answer(s.aggregate(collection)))
 	}
 	mux.Handle("/", s.answer(func(r *http.Request) (any, error) {
 		return nil, s.unknown("path")
@@ -221,7 +242,8 @@ func (s *Server) checked(h handler, r *http.Request) (any, error) {
 		return nil, &apiError{http.StatusUnauthorized, "authError", "Invalid Credentials"}
 	}
 	for key := range r.URL.Query() {
-		if key != "alt" && key != "prettyPrint" {
+		listing := r.Method == http.MethodGet && (key == "filter" || key == "pageToken")
+		if key != "alt" && key != "prettyPrint" && !listing {
 			return nil, s.unknown("parameter " + key)
 		}
 	}
@@ -253,7 +275,14 @@ func (s *Server) delete(r *http.Request) (any, error) {
 	if user := s.userOf(path); user != "" {
 		return nil, &apiError{http.StatusBadRequest, "resourceInUseByAnotherResource", fmt.Sprintf("The resource '%s' is already being used by '%s'", path, user)}
 	}
-	return s.start("delete", path, func() *compute.OperationErrorErrors {
+	var work func() error
+	if _, isMachine := s.resources[path].(*compute.Instance); isMachine && s.options.Machines != nil {
+		work = func() error { return s.options.Machines.Delete(lastPart(path)) }
+	}
+	return s.startWork("delete", path, work, func(err error) *compute.OperationErrorErrors {
+		if err != nil {
+			return internalError(err)
+		}
 		s.detachAll(path)
 		delete(s.resources, path)
 		return nil
