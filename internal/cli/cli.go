@@ -85,11 +85,12 @@ records in runs/, both in the working directory.
 	root.SetErr(a.console.Err)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
+	root.SetHelpCommand(newHelp())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fail(exitUsage, flagError(err), fmt.Sprintf("see `%s --help`", cmd.CommandPath()))
 	})
 	root.AddCommand(
-		newPlan(a), newUp(a), newStatus(a), newBench(a), newReport(a), newDown(a),
+		newPlan(a), newUp(a), newStatus(a), newSSH(a), newBench(a), newReport(a), newDown(a), newSweep(a),
 		newWorkload(a), newMongod(a),
 	)
 	refuseStrayArguments(root)

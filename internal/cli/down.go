@@ -5,10 +5,14 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mongo-sandbox/sandbox/internal/environment"
 )
 
 type downOptions struct {
 	environment environmentOptions
+	cloud       cloudOptions
+	project     string
 	json        bool
 }
 
@@ -21,7 +25,8 @@ func newDown(a *app) *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return runDown(cmd.Context(), a, o) },
 	}
 	o.environment.addName(cmd)
-	cmd.Flags().Bool("auto-approve", false, "accepted for scripts; the local platform does not ask")
+	o.cloud.add(cmd)
+	cmd.Flags().StringVar(&o.project, "project", "", "Google Cloud `project` to look in for an environment whose state is lost")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print what was removed as JSON")
 	return cmd
 }
@@ -34,6 +39,9 @@ func runDown(ctx context.Context, a *app, o *downOptions) error {
 	}
 	if err != nil {
 		return err
+	}
+	if a.platformOf(name) == environment.GCP || o.project != "" {
+		return downCloud(ctx, a, o, name, o.project)
 	}
 	removed, err := a.platform(name, "", nil).Down(ctx)
 	if err != nil {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mongo-sandbox/sandbox/internal/environment"
+	"github.com/mongo-sandbox/sandbox/internal/gcp"
 	"github.com/mongo-sandbox/sandbox/internal/local"
 )
 
@@ -23,7 +26,7 @@ type environmentOptions struct {
 func (o *environmentOptions) addDescription(cmd *cobra.Command) {
 	o.addName(cmd)
 	cmd.Flags().Var(&orderedArg{o, environment.Var}, "var", "set a variable, `name=value`; may be repeated")
-	cmd.Flags().StringVar(&o.platform, "platform", "", "where members run: local, or gcp, which is planned only, as yet (default: the file's platform, else gcp)")
+	cmd.Flags().StringVar(&o.platform, "platform", "", "where members run: gcp or local (default: the file's platform, else gcp)")
 }
 
 // addName adds the flags that name an environment which exists.
@@ -105,12 +108,19 @@ func (o *environmentOptions) existingName(ctx context.Context, a *app) (string, 
 	return "", fail(exitUsage, fmt.Errorf("there are several environments: %s", strings.Join(names, ", ")), "name one with --env")
 }
 
-var errNoEnvironment = errors.New("there is no environment in this directory")
-
-// needLocal refuses the platforms that this version cannot bring up.
-func needLocal(p environment.Platform) error {
-	if p == environment.Local {
-		return nil
+// platformOf is where an environment was brought up, complete or not; "" when
+// nothing of it is here.
+func (a *app) platformOf(name string) environment.Platform {
+	dir := a.stateDir(name)
+	if gcp.Exists(dir) {
+		return environment.GCP
 	}
-	return fail(exitUsage, fmt.Errorf("platform %s cannot be brought up by this version", p), "add --platform local to see the flow on this machine")
+	for _, local := range []string{inventoryName, "members"} {
+		if _, err := os.Stat(filepath.Join(dir, local)); err == nil {
+			return environment.Local
+		}
+	}
+	return ""
 }
+
+var errNoEnvironment = errors.New("there is no environment in this directory")

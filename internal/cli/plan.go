@@ -9,6 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/mongo-sandbox/sandbox/internal/environment"
+	"github.com/mongo-sandbox/sandbox/internal/gcp"
 	"github.com/mongo-sandbox/sandbox/internal/local"
 	"github.com/mongo-sandbox/sandbox/internal/record"
 )
@@ -27,7 +28,9 @@ type planOutput struct {
 	// embedded engine serves at least one deployment.
 	Engine   string                 `json:"engine,omitempty"`
 	Serving  []local.DeploymentPlan `json:"serving,omitempty"`
-	Warnings []environment.Problem  `json:"warnings"`
+	// Estimate is what the environment costs, on the gcp platform.
+	Estimate *estimateOutput       `json:"estimate,omitempty"`
+	Warnings []environment.Problem `json:"warnings"`
 }
 
 func newPlan(a *app) *cobra.Command {
@@ -63,6 +66,9 @@ func runPlan(ctx context.Context, a *app, o *planOptions) error {
 		}
 		out.Engine = engineOf(out.Serving, func(d local.DeploymentPlan) string { return d.Engine })
 	}
+	if spec.Platform == environment.GCP {
+		out.Estimate = newEstimate(gcp.EstimateOf(spec))
+	}
 	if o.json {
 		return a.printJSON(out)
 	}
@@ -94,6 +100,9 @@ func printPlan(a *app, out planOutput) {
 			t.AppendRow(table.Row{s.Name, s.Engine, orDash(s.RequestedVersion), orDash(s.ActualVersion), s.Reason})
 		}
 		t.Render()
+	}
+	if out.Estimate != nil {
+		printEstimate(a, out.Estimate)
 	}
 	printSettings(a, "Settings", out.Settings)
 	printSettings(a, "Not applied on platform "+string(out.Platform), out.NotApplied)

@@ -49,6 +49,9 @@ func runStatus(ctx context.Context, a *app, o *statusOptions) error {
 	if err != nil {
 		return err
 	}
+	if a.platformOf(name) == environment.GCP {
+		return statusCloud(ctx, a, o, name)
+	}
 	platform := a.platform(name, "", nil)
 	inventory, err := platform.Inventory()
 	if err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 
 type upOptions struct {
 	environment environmentOptions
+	cloud       cloudOptions
+	ttl         time.Duration
 	mongodDir   string
 	json        bool
 }
@@ -31,7 +34,8 @@ func newUp(a *app) *cobra.Command {
 	}
 	o.environment.addDescription(cmd)
 	addMongodDir(cmd, &o.mongodDir)
-	cmd.Flags().Bool("auto-approve", false, "do not ask before anything that costs money (the local platform costs none)")
+	o.cloud.add(cmd)
+	cmd.Flags().DurationVar(&o.ttl, "ttl", 0, "how `long` the environment is meant to live, such as 8h: `sandbox sweep` finds it afterwards (0: for ever)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the inventory as JSON")
 	return cmd
 }
@@ -42,15 +46,18 @@ func runUp(ctx context.Context, a *app, o *upOptions) error {
 		return err
 	}
 	showWarnings(a, warnings)
-	if err := needLocal(spec.Platform); err != nil {
-		return err
-	}
 	if len(spec.NotApplied) > 0 {
 		names := make([]string, len(spec.NotApplied))
 		for i, s := range spec.NotApplied {
 			names[i] = s.Name
 		}
 		a.console.Notef("not applied on platform %s (`sandbox plan` says why): %s", spec.Platform, strings.Join(names, ", "))
+	}
+	if exists := a.platformOf(spec.Name); exists != "" && exists != spec.Platform {
+		return fail(exitUsage, fmt.Errorf("there is an environment %s on platform %s", spec.Name, exists), "`sandbox down` first, or give this one a name with --env")
+	}
+	if spec.Platform == environment.GCP {
+		return upCloud(ctx, a, o, spec)
 	}
 	started := time.Now()
 	progress := newDeploymentProgress(a.console.NewProgress(), spec)
@@ -62,11 +69,16 @@ func runUp(ctx context.Context, a *app, o *upOptions) error {
 	if err != nil {
 		return fail(upCode(err), err, "`sandbox up` again goes on from here; `sandbox down` removes what there is")
 	}
+	return showUp(a, inventory, time.Since(started), o.json)
+}
+
+// showUp prints what exists and how to connect to it.
+func showUp(a *app, inventory *environment.Inventory, took time.Duration, asJSON bool) error {
 	if engineOf(inventory.Deployments, func(d environment.DeploymentState) string { return d.Engine }) == record.EngineEmbedded {
 		a.console.Notef("NOTE: %s", embeddedNotice)
 	}
-	a.console.Notef("up in %s", console.Duration(time.Since(started)))
-	if o.json {
+	a.console.Notef("up in %s", console.Duration(took))
+	if asJSON {
 		return a.printJSON(inventory)
 	}
 	t := a.newTable("deployment", "engine", "requested", "actual", "connection string")
