@@ -91,7 +91,7 @@ func TestDialContextEndsWithTheConnection(t *testing.T) {
 		t.Fatalf("a connection that ended reads: %v", err)
 	}
 	_, err = conn.DialContext(testContext(t), "tcp", address)
-	as[*LostError](t, err)
+	_ = as[*LostError](t, err)
 }
 
 func TestDialContextRefused(t *testing.T) {

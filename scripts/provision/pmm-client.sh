@@ -37,7 +37,7 @@ if ! pmm-admin list >/dev/null; then
 fi
 
 # An arbiter knows no users: only its machine is watched.
-if [[ $ROLE == data ]] && ! pmm-admin list | grep -qw "$NAME"; then
+if [[ $ROLE == data ]] && ! grep -qw -- "$NAME" <<<"$(pmm-admin list)"; then
 	step "adding the server to monitoring"
 	credentials=$(mktemp /etc/sandbox/pmm.XXXXXX)
 	printf '{"username": "%s", "password": "%s", "agentpassword": ""}\n' "$MONITORING_USER" "$MONITORING_PASSWORD" >"$credentials"

@@ -25,11 +25,12 @@ Before=mongod.service
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=${BASH_SOURCE%/*}/boot.sh
+ExecStart=/bin/bash ${BASH_SOURCE%/*}/boot.sh
 
 [Install]
 WantedBy=multi-user.target
 UNIT
 systemctl daemon-reload
-systemctl enable sandbox-boot.service
-systemctl restart sandbox-boot.service
+systemctl enable --now sandbox-boot.service
+# Not by restarting the unit, which would restart mongod with it.
+"${BASH_SOURCE%/*}/boot.sh"
