@@ -63,6 +63,30 @@ fuzz: ## run every fuzz target for FUZZTIME (20s) each
 bench: ## measure the engine and the load generator's cost ratios
 	go test -run '^$$' -bench . -benchtime 2s ./internal/...
 
+# The tools of the end-to-end tests are built once for each version and kept
+# outside of the checkout.
+E2E_CACHE    ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sandbox-e2e
+E2E_TOFU      = $(E2E_CACHE)/tofu-$(shell cd tools/tofu && go list -m -f '{{.Version}}' github.com/opentofu/opentofu)/tofu
+E2E_PROVIDER  = $(E2E_CACHE)/provider-$(shell cd tools/provider && go list -m -f '{{.Version}}' github.com/hashicorp/terraform-provider-google)/terraform-provider-google
+E2E           = cd test/gcp && E2E_TOFU=$(E2E_TOFU) E2E_PROVIDER=$(E2E_PROVIDER) E2E_SANDBOX=$(abspath $(BIN)) go test -count=1 -tags e2e
+# e2e-build MODULE PROGRAM PACKAGE
+e2e-build     = @test -x $(2) || { echo "build $(2)"; mkdir -p $(dir $(2)) && cd tools/$(1) && \
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(2).new $(3) && mv $(2).new $(2); }
+
+.PHONY: e2e-tools
+e2e-tools: ## build OpenTofu and the google provider, once (ten minutes on two cores)
+	$(call e2e-build,tofu,$(E2E_TOFU),github.com/opentofu/opentofu/cmd/tofu)
+	$(call e2e-build,provider,$(E2E_PROVIDER),github.com/hashicorp/terraform-provider-google)
+
+.PHONY: e2e-terraform
+e2e-terraform: e2e-tools ## run terraform/gcp through OpenTofu and the google provider against a stand-in API
+	$(E2E) . ./computeapi
+
+.PHONY: e2e
+e2e: build e2e-terraform ## run the whole flow on a stand-in cloud with real machines (as root, on Linux)
+	go test -count=1 -tags e2e ./test/lab/...
+	$(E2E) -timeout 60m ./flow
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin dist

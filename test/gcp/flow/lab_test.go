@@ -1,0 +1,433 @@
+//go:build e2e
+
+package flow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mongo-sandbox/sandbox/test/gcp/computeapi"
+	"github.com/mongo-sandbox/sandbox/test/lab/machines"
+	"github.com/mongo-sandbox/sandbox/test/lab/mirror"
+)
+
+func TestMain(m *testing.M) { os.Exit(machines.Main(m.Run, mirror.Prepare)) }
+
+const (
+	projectID = "test-project"
+	// providerVersion is what the provider that tools/provider pins calls
+	// itself.
+	providerVersion = "8.0.0"
+)
+
+// world is a cloud, the vendors' repositories, and a user's folder with the
+// commands that the user runs there.
+type world struct {
+	t       *testing.T
+	lab     *machines.Lab
+	cloud   *computeapi.Server
+	mirror  *mirror.Server
+	dir     string // the user's
+	environ []string
+	// said is all that commands have printed.
+	said bytes.Buffer
+	args *argumentWatch
+}
+
+// newWorld starts everything. At the test's end nothing may be left, and
+// nobody may have asked for what the stand-ins do not know.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	ctx := t.Context()
+	repositories, err := mirror.Open(ctx, mirror.Options{Progress: func(line string) { t.Log(line) }})
+	must(t, err)
+	t.Cleanup(func() { _ = repositories.Close() })
+	lab, err := machines.New(machines.Options{
+		CA: repositories.CA(), Hosts: repositories.Hosts(), Files: func(i machines.Image) []machines.File { return rootFiles(repositories, i) },
+	})
+	must(t, err)
+	t.Cleanup(func() { must(t, lab.Close()) })
+	server, err := repositories.Serve(machines.Gateway)
+	must(t, err)
+	t.Cleanup(func() { _ = server.Close() })
+	w := &world{t: t, lab: lab, mirror: server, dir: t.TempDir(), args: watchArguments()}
+	t.Cleanup(w.args.stop)
+	w.cloud = computeapi.New(computeapi.Options{Project: projectID, Token: "token", Delay: 50 * time.Millisecond, Machines: &labMachines{lab}})
+	t.Cleanup(func() {
+		w.cloud.Close()
+		for _, host := range w.cloud.Refused() {
+			// The provider asks who it is, on every start; it can do without
+			// an answer.
+			if host != "openidconnect.googleapis.com:443" {
+				t.Errorf("%s was asked for", host)
+			}
+		}
+		for _, request := range w.cloud.Unexpected() {
+			t.Errorf("the stand-in of the API does not know %s", request)
+		}
+		for _, request := range w.mirror.Unknown() {
+			t.Errorf("the mirror does not have %s", request)
+		}
+		for _, name := range w.lab.Lookups() {
+			t.Errorf("machines asked for %s", name)
+		}
+	})
+	w.setUpUser()
+	return w
+}
+
+func rootFiles(r *mirror.Repositories, image machines.Image) []machines.File {
+	family := mirror.Debian
+	if image == machines.CentOSStream9 {
+		family = mirror.EL9
+	}
+	var files []machines.File
+	for _, f := range r.RootFiles(family) {
+		files = append(files, machines.File{Path: f.Path, Data: f.Data, Mode: f.Mode})
+	}
+	return files
+}
+
+// labMachines makes machines of instances.
+type labMachines struct{ lab *machines.Lab }
+
+func (l *labMachines) Start(ctx context.Context, m computeapi.Machine) error {
+	machine := machines.Machine{Name: m.Name, InternalIP: m.InternalIP, ExternalIP: m.ExternalIP, Image: m.Image, SSHKeys: m.SSHKeys}
+	for _, d := range m.Disks {
+		machine.Disks = append(machine.Disks, machines.Disk{DeviceName: d.DeviceName, Name: d.Name, GB: d.GB, Boot: d.Boot, Outlives: !d.Boot})
+	}
+	return l.lab.Start(ctx, machine)
+}
+
+func (l *labMachines) Stop(name string) error   { return l.lab.Stop(name) }
+func (l *labMachines) Delete(name string) error { return l.lab.Delete(name) }
+
+// tool is the program that an environment variable names.
+func tool(t *testing.T, variable string) string {
+	t.Helper()
+	path := os.Getenv(variable)
+	if path == "" {
+		t.Fatalf("%s is unset: use make e2e", variable)
+	}
+	return path
+}
+
+// setUpUser gives the user a home, credentials, and the provider from a folder
+// where others get it from the registry.
+func (w *world) setUpUser() {
+	w.t.Helper()
+	home := w.t.TempDir()
+	w.environ = []string{
+		"HOME=" + home, "PATH=" + filepath.Dir(tool(w.t, "E2E_TOFU")) + ":" + os.Getenv("PATH"), "LANG=C.UTF-8", "USER=tester",
+		"TF_CLI_CONFIG_FILE=" + filepath.Join(home, "tofu.rc"), "CHECKPOINT_DISABLE=1",
+		"GOOGLE_PROJECT=" + projectID, "GOOGLE_OAUTH_ACCESS_TOKEN=token",
+		"GOOGLE_COMPUTE_CUSTOM_ENDPOINT=" + w.cloud.Endpoint(),
+		"HTTPS_PROXY=" + w.cloud.URL(), "NO_PROXY=127.0.0.1,localhost",
+	}
+	registry := filepath.Join(home, "providers")
+	provider := filepath.Join(registry, "registry.opentofu.org", "hashicorp", "google", providerVersion, runtime.GOOS+"_"+runtime.GOARCH)
+	must(w.t, os.MkdirAll(provider, 0o755))
+	must(w.t, os.Symlink(tool(w.t, "E2E_PROVIDER"), filepath.Join(provider, "terraform-provider-google_v"+providerVersion)))
+	must(w.t, os.WriteFile(filepath.Join(home, "tofu.rc"), fmt.Appendf(nil, "provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", registry), 0o600))
+}
+
+// hurry lets the provider look more often than every ten seconds whether an
+// operation is done.
+func (w *world) hurry(environment string) {
+	w.t.Helper()
+	folder := filepath.Join(w.state(environment), "terraform")
+	must(w.t, os.MkdirAll(folder, 0o700))
+	must(w.t, os.WriteFile(filepath.Join(folder, "test_override.tf"), []byte("provider \"google\" {\n  poll_interval = \"100ms\"\n}\n"), 0o600))
+}
+
+func (w *world) state(environment string) string {
+	return filepath.Join(w.dir, ".sandbox", environment)
+}
+
+// result is how a command ended.
+type result struct {
+	code           int
+	stdout, stderr string
+	took           time.Duration
+}
+
+// start runs the command in the background; wait of the result ends it.
+func (w *world) start(args ...string) *running {
+	w.t.Helper()
+	r := &running{w: w, args: args, started: time.Now()}
+	r.cmd = exec.Command(tool(w.t, "E2E_SANDBOX"), args...)
+	r.cmd.Dir, r.cmd.Env = w.dir, w.environ
+	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
+	must(w.t, r.cmd.Start())
+	return r
+}
+
+type running struct {
+	w              *world
+	args           []string
+	started        time.Time
+	cmd            *exec.Cmd
+	stdout, stderr lockedBuffer
+}
+
+// lockedBuffer can be read while a command writes to it.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// wait waits for the command's end.
+func (r *running) wait() result {
+	r.w.t.Helper()
+	err := r.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		r.w.t.Fatalf("sandbox %s: %v", r.args[0], err)
+	}
+	out := result{r.cmd.ProcessState.ExitCode(), r.stdout.String(), r.stderr.String(), time.Since(r.started)}
+	r.w.said.WriteString(out.stdout + out.stderr)
+	r.w.t.Logf("sandbox %s: exit code %d after %.1f s", strings.Join(r.args, " "), out.code, out.took.Seconds())
+	return out
+}
+
+// until waits until the command has printed something that matches.
+func (r *running) until(pattern string) {
+	r.w.t.Helper()
+	wanted := regexp.MustCompile(pattern)
+	ended := make(chan struct{})
+	eventually(r.w.t, 3*time.Minute, func() error {
+		select {
+		case <-ended:
+		default:
+		}
+		if wanted.MatchString(r.stdout.String() + r.stderr.String()) {
+			return nil
+		}
+		return fmt.Errorf("sandbox %s has not printed %s:\n%s", r.args[0], pattern, r.stderr.String())
+	})
+}
+
+// kill ends the command as nothing can refuse.
+func (r *running) kill() {
+	r.w.t.Helper()
+	must(r.w.t, r.cmd.Process.Kill())
+	r.wait()
+}
+
+// try runs a command to its end.
+func (w *world) try(args ...string) result {
+	w.t.Helper()
+	return w.start(args...).wait()
+}
+
+// run runs a command that must succeed.
+func (w *world) run(args ...string) result {
+	w.t.Helper()
+	r := w.try(args...)
+	if r.code != 0 {
+		w.explain()
+		w.t.Fatalf("sandbox %s: exit code %d\n%s\n%s", strings.Join(args, " "), r.code, r.stdout, r.stderr)
+	}
+	return r
+}
+
+// explain logs what the machines and the mirror have to say.
+func (w *world) explain() {
+	w.t.Helper()
+	for _, name := range w.lab.Names() {
+		if !w.lab.Running(name) {
+			w.t.Logf("%s is off; its console:\n%s", name, w.lab.Console(name))
+		}
+	}
+	for _, request := range w.mirror.Unknown() {
+		w.t.Logf("the mirror does not have %s", request)
+	}
+}
+
+// runJSON runs a command and reads what it prints.
+func runJSON[T any](w *world, args ...string) T {
+	w.t.Helper()
+	var value T
+	r := w.run(append(args, "--json")...)
+	if err := json.Unmarshal([]byte(r.stdout), &value); err != nil {
+		w.t.Fatalf("sandbox %s: %v\n%s", args[0], err, r.stdout)
+	}
+	return value
+}
+
+// secrets are all that the environment has, by the name of their file.
+func (w *world) secrets(environment string) map[string]string {
+	w.t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(w.state(environment), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name := entry.Name()
+		if !strings.HasSuffix(name, ".password") && name != "keyfile" && !strings.HasSuffix(name, ".keyfile") && name != "id_ed25519" {
+			return nil
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm() != 0o600 {
+			w.t.Errorf("%s has mode %v", path, info.Mode().Perm())
+		}
+		text, err := os.ReadFile(path)
+		found[path] = strings.TrimSpace(string(text))
+		return err
+	})
+	must(w.t, err)
+	if len(found) < 3 {
+		w.t.Errorf("only these secrets were found: %v", found)
+	}
+	return found
+}
+
+// noSecrets looks for secrets where none may be: in what commands have
+// printed, in arguments of processes, in run records.
+func (w *world) noSecrets(secrets map[string]string) {
+	w.t.Helper()
+	places := map[string]string{"what was printed": w.said.String(), "the arguments of a process": w.args.all()}
+	err := filepath.WalkDir(filepath.Join(w.dir, "runs"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		places[path] = string(text)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.t.Fatal(err)
+	}
+	for file, secret := range secrets {
+		for place, text := range places {
+			if strings.Contains(text, secret) {
+				w.t.Errorf("the secret of %s is in %s", filepath.Base(file), place)
+			}
+		}
+	}
+}
+
+// nothingLeft checks that the cloud is empty and the user's state gone.
+func (w *world) nothingLeft(environment string) {
+	w.t.Helper()
+	if left := w.cloud.Resources(); len(left) > 0 {
+		w.t.Errorf("left in the cloud: %s", strings.Join(left, ", "))
+	}
+	if left := w.lab.Names(); len(left) > 0 {
+		w.t.Errorf("machines left: %s", strings.Join(left, ", "))
+	}
+	if _, err := os.Stat(w.state(environment)); !errors.Is(err, fs.ErrNotExist) {
+		w.t.Errorf("the state is left: %v", err)
+	}
+}
+
+// argumentWatch collects the arguments of all processes.
+type argumentWatch struct {
+	mu   sync.Mutex
+	seen map[string]bool
+	end  chan struct{}
+	done sync.WaitGroup
+}
+
+func watchArguments() *argumentWatch {
+	a := &argumentWatch{seen: map[string]bool{}, end: make(chan struct{})}
+	a.done.Go(func() {
+		for {
+			a.look()
+			select {
+			case <-a.end:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	})
+	return a
+}
+
+func (a *argumentWatch) look() {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return
+	}
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil {
+			a.mu.Lock()
+			a.seen[string(text)] = true
+			a.mu.Unlock()
+		}
+	}
+}
+
+func (a *argumentWatch) all() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var lines []string
+	for line := range a.seen {
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+func (a *argumentWatch) stop() {
+	close(a.end)
+	a.done.Wait()
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, within time.Duration, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s: %v", within, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readJSON[T any](w *world, name string) T {
+	w.t.Helper()
+	var value T
+	text, err := os.ReadFile(filepath.Join(w.dir, name))
+	must(w.t, err)
+	must(w.t, json.Unmarshal(text, &value))
+	return value
+}
