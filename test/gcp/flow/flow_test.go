@@ -100,7 +100,7 @@ func TestPublishedEnvironment(t *testing.T) {
 		t.Errorf("ssh reached %q", host)
 	}
 
-	w.run("bench", "--sizes", "1k,2k", "--duration", "3s", "--iterations", "1", "--workers", "4", "--ops-per-worker", "1000")
+	w.run("bench", "--sizes", "1k,2k", "--duration", "3s", "--iterations", "1", "--interval", "0s", "--workers", "4", "--ops-per-worker", "1000")
 	c := w.report()
 	if !c.Fair || len(c.Cells) != 6 {
 		t.Errorf("the report: %+v", c)
@@ -134,7 +134,7 @@ func TestSmallEnvironment(t *testing.T) {
 	if !s.Healthy || len(s.Machines) != 4 {
 		t.Errorf("status: %+v", s)
 	}
-	w.run("bench", "--sizes", "1k,2k", "--duration", "2s", "--iterations", "1", "--workers", "2", "--ops-per-worker", "1000")
+	w.run("bench", "--sizes", "1k,2k", "--duration", "2s", "--iterations", "1", "--interval", "0s", "--workers", "2", "--ops-per-worker", "1000")
 	if c := w.report(); len(c.Cells) != 2 {
 		t.Errorf("the report: %+v", c)
 	}
