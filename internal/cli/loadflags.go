@@ -93,7 +93,7 @@ func (f *loadFlags) record(sizes []record.Size) (record.Settings, error) {
 	for _, size := range sizes {
 		w, err := f.workload(size.Documents)
 		if err != nil {
-			return record.Settings{}, fmt.Errorf("size %s: %w", size.Label, err)
+			return record.Settings{}, err
 		}
 		mix = w.Settings().Mix
 	}

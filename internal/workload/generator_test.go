@@ -482,9 +482,9 @@ func TestNewRefuses(t *testing.T) {
 		want   string
 	}{
 		{func(s *Settings) { s.Workload = "trains" }, `--workload "trains": the only workload is "flights"`},
-		{func(s *Settings) { s.Size = 0 }, "--sizes 0: must be 1 to 1000000M documents"},
-		{func(s *Settings) { s.Size = MaxSize + 1 }, "--sizes 1000000000001: must be 1 to 1000000M documents"},
-		{func(s *Settings) { s.Size = 159 }, "--sizes 159: must be at least --workers x --find-batch = 160 documents"},
+		{func(s *Settings) { s.Size = 0 }, "size 0: must be 1 to 1000000M documents"},
+		{func(s *Settings) { s.Size = MaxSize + 1 }, "size 1000000000001: must be 1 to 1000000M documents"},
+		{func(s *Settings) { s.Size = 159 }, "size 159: must be at least --workers x --find-batch = 160 documents"},
 		{func(s *Settings) { s.Workers = 0 }, "--workers 0: must be 1 to 1024"},
 		{func(s *Settings) { s.Workers = 1025 }, "--workers 1025: must be 1 to 1024"},
 		{func(s *Settings) { s.OpsPerWorker = 0 }, "--ops-per-worker 0: must be 1 to 10000000000"},

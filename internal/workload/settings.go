@@ -36,7 +36,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// validate returns all that is wrong, each named by its flag.
+// validate returns all that is wrong, named as New says.
 func (s Settings) validate() error {
 	var problems []error
 	wrong := func(format string, args ...any) {
@@ -59,9 +59,9 @@ func (s Settings) validate() error {
 		wrong("--mix %s: %w", s.Mix, err)
 	}
 	if s.Size < 1 || s.Size > MaxSize {
-		wrong("--sizes %d: must be 1 to %s documents", s.Size, FormatSize(MaxSize))
+		wrong("size %d: must be 1 to %s documents", s.Size, FormatSize(MaxSize))
 	} else if need := int64(s.Workers) * int64(s.FindBatch); len(problems) == 0 && s.Size < need {
-		wrong("--sizes %d: must be at least --workers x --find-batch = %d documents, so that the keys of a command are distinct and of its worker's share", s.Size, need)
+		wrong("size %d: must be at least --workers x --find-batch = %d documents, so that the keys of a command are distinct and of its worker's share", s.Size, need)
 	}
 	return errors.Join(problems...)
 }
@@ -83,7 +83,8 @@ type Workload struct {
 }
 
 // New checks the settings and returns their workload. The error names every
-// wrong setting by its flag (--workers, --mix, …) and says what is allowed.
+// wrong setting by its flag (--workers, --mix, …), the size, for which
+// commands have different flags, as "size", and says what is allowed.
 func New(settings Settings) (*Workload, error) {
 	if err := settings.validate(); err != nil {
 		return nil, err
