@@ -35,7 +35,7 @@ func (f *failures) number(err error) uint16 {
 		return math.MaxUint16 // servers have a few hundred codes
 	}
 	unreachable := name == mongodb.NameNetwork || name == mongodb.NameServerSelection
-	f.known = append(f.known, failure{name, err.Error(), unreachable})
+	f.known = append(f.known, failure{name, brief(err).Error(), unreachable})
 	return uint16(len(f.known))
 }
 

@@ -2,10 +2,15 @@ package loadgen
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongo-sandbox/sandbox/internal/mongodb"
 	"github.com/mongo-sandbox/sandbox/internal/workload"
@@ -148,5 +153,47 @@ func TestUsage(t *testing.T) {
 	}
 	if busy := clientUsage(usage{}, usage{cpu: time.Hour}, time.Second); !busy.ClientBound {
 		t.Errorf("usage %+v is not client-bound", busy)
+	}
+}
+
+func TestBrief(t *testing.T) {
+	raw, err := bson.Marshal(bson.D{{Key: "keyValue", Value: bson.D{{Key: "flight_id", Value: int64(7)}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(n int, message string, raw bson.Raw) mongo.BulkWriteException {
+		list := make([]mongo.BulkWriteError, n)
+		for i := range list {
+			list[i] = mongo.BulkWriteError{WriteError: mongo.WriteError{Index: i, Code: 11000, Message: message, Raw: raw}}
+		}
+		return mongo.BulkWriteException{WriteErrors: list}
+	}
+	const message = "E11000 duplicate key error collection: airline.flights index: flight_id_1 dup key: { flight_id: 7 }"
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"many": {refused(1000, message, raw),
+			`code 11000 (DuplicateKey): index flight_id_1 already has key {"flight_id":7} (and 999 more documents were refused)`},
+		"one, without a key beside it": {refused(1, message, nil),
+			"code 11000 (DuplicateKey): index flight_id_1 already has key { flight_id: 7 }"},
+		"a server of few words": {refused(1, "E11000", nil), "code 11000 (DuplicateKey): index (not named) already has key (not told)"},
+		"another code": {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 112, Message: strings.Repeat("é", 500)}}},
+			"code 112: " + strings.Repeat("é", briefly/2) + "…"},
+		"no write error": {mongo.CommandError{Code: 1, Message: "boo"}, mongo.CommandError{Code: 1, Message: "boo"}.Error()},
+	} {
+		got := brief(fmt.Errorf("insert: %w", test.err))
+		if name == "no write error" {
+			test.want = "insert: " + test.want
+		}
+		if got.Error() != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+		if mongodb.ErrorName(got) != mongodb.ErrorName(test.err) {
+			t.Errorf("%s: is %s now", name, mongodb.ErrorName(got))
+		}
+	}
+	if brief(nil) != nil {
+		t.Error("no error became one")
 	}
 }

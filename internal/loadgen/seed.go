@@ -124,7 +124,7 @@ func (s *seeding) insert(ctx context.Context) error {
 	unordered := options.InsertMany().SetOrdered(false)
 	return s.each(func(docs []bson.Raw) error {
 		_, err := s.collection.InsertMany(ctx, docs, unordered)
-		return err
+		return brief(err)
 	})
 }
 
