@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // status is what these tests read of `sandbox status --json`.
@@ -143,6 +142,3 @@ func TestSmallEnvironment(t *testing.T) {
 	w.nothingLeft("small")
 	w.noSecrets(secrets)
 }
-
-// A quick clock for waits in these tests.
-const soon = 90 * time.Second
