@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -40,65 +39,73 @@ type workspace struct {
 	varFiles  []string
 }
 
-// newWorkspace prepares an environment and initializes the folder. Whatever
-// the test does, at its end nothing but the stand-in has been asked for
-// anything, and it knew all that it was asked.
-func newWorkspace(t *testing.T, name string, varFiles ...string) *workspace {
+// newCloud starts a stand-in. Whatever the test does, at its end nothing but
+// the stand-in has been asked for anything, and it knew all that it was asked.
+func newCloud(t *testing.T) *computeapi.Server {
 	t.Helper()
-	w := &workspace{
-		t: t, folder: filepath.Join(t.TempDir(), "work"), tofu: tool(t, "E2E_TOFU"),
-		cloud: computeapi.New(computeapi.Options{Project: projectID, Token: "token", Delay: 50 * time.Millisecond}),
-		generated: map[string]any{
-			"environment": name, "owner": "tester", "created": "2026-11-30", "ttl": "4h",
-			"ssh_public_key": publicKey, "caller_range": "192.0.2.10/32",
-		},
-	}
+	cloud := computeapi.New(computeapi.Options{Project: projectID, Token: "token", Delay: 50 * time.Millisecond})
 	t.Cleanup(func() {
-		w.cloud.Close()
-		for _, host := range w.cloud.Refused() {
+		cloud.Close()
+		for _, host := range cloud.Refused() {
 			// The provider asks who it is, on every start; it can do without
 			// an answer.
 			if host != "openidconnect.googleapis.com:443" {
 				t.Errorf("%s was asked for", host)
 			}
 		}
-		for _, request := range w.cloud.Unexpected() {
+		for _, request := range cloud.Unexpected() {
 			t.Errorf("the stand-in does not know %s", request)
 		}
 	})
-	for _, file := range varFiles {
-		path, err := filepath.Abs(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.varFiles = append(w.varFiles, path)
-	}
-	must(t, os.CopyFS(w.folder, gcpconfig.Files))
-	// Operations of the stand-in take moments.
-	w.write("test_override.tf", "provider \"google\" {\n  poll_interval = \"100ms\"\n}\n")
-	w.environ = []string{
-		"HOME=" + t.TempDir(),
-		"PATH=" + os.Getenv("PATH"),
-		"TF_CLI_CONFIG_FILE=" + filepath.Join(w.folder, "tofu.rc"),
-		"TF_IN_AUTOMATION=1", "TF_INPUT=0", "CHECKPOINT_DISABLE=1",
-		"GOOGLE_PROJECT=" + projectID,
-		"GOOGLE_OAUTH_ACCESS_TOKEN=token",
-		"GOOGLE_COMPUTE_CUSTOM_ENDPOINT=" + w.cloud.Endpoint(),
-		"HTTPS_PROXY=" + w.cloud.URL(),
-		"NO_PROXY=127.0.0.1,localhost",
-	}
-	mirror := filepath.Join(t.TempDir(), "mirror")
-	w.write("tofu.rc", fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror))
-	must(t, os.MkdirAll(mirror, 0o755))
+	return cloud
+}
+
+// environ is what Terraform needs around it to find the stand-in and, without
+// a network, the provider.
+func environ(t *testing.T, cloud *computeapi.Server) []string {
+	t.Helper()
+	folder := t.TempDir()
+	mirror := filepath.Join(folder, "mirror")
 	// The mirror is laid out by the provider's full address, whose first part
 	// depends on who asks.
-	found := regexp.MustCompile(`provider\[([^/\]]+/hashicorp/google)\]`).FindStringSubmatch(w.run("providers"))
-	if found == nil {
-		t.Fatal("the provider's address is not shown")
+	for _, registry := range []string{"registry.opentofu.org", "registry.terraform.io"} {
+		home := filepath.Join(mirror, registry, "hashicorp", "google", providerVersion, runtime.GOOS+"_"+runtime.GOARCH)
+		must(t, os.MkdirAll(home, 0o755))
+		must(t, os.Symlink(tool(t, "E2E_PROVIDER"), filepath.Join(home, "terraform-provider-google_v"+providerVersion)))
 	}
-	home := filepath.Join(mirror, filepath.FromSlash(found[1]), providerVersion, runtime.GOOS+"_"+runtime.GOARCH)
-	must(t, os.MkdirAll(home, 0o755))
-	must(t, os.Symlink(tool(t, "E2E_PROVIDER"), filepath.Join(home, "terraform-provider-google_v"+providerVersion)))
+	rc := filepath.Join(folder, "tofu.rc")
+	must(t, os.WriteFile(rc, fmt.Appendf(nil, "provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror), 0o600))
+	return []string{
+		"HOME=" + folder,
+		"PATH=" + filepath.Dir(tool(t, "E2E_TOFU")) + ":" + os.Getenv("PATH"),
+		"TF_CLI_CONFIG_FILE=" + rc,
+		"CHECKPOINT_DISABLE=1",
+		"GOOGLE_PROJECT=" + projectID,
+		"GOOGLE_OAUTH_ACCESS_TOKEN=token",
+		"GOOGLE_COMPUTE_CUSTOM_ENDPOINT=" + cloud.Endpoint(),
+		"HTTPS_PROXY=" + cloud.URL(),
+		"NO_PROXY=127.0.0.1,localhost",
+	}
+}
+
+// quickPolls is for operations of the stand-in, which take moments.
+const quickPolls = "provider \"google\" {\n  poll_interval = \"100ms\"\n}\n"
+
+// newWorkspace prepares an environment and initializes the folder.
+func newWorkspace(t *testing.T, name string, varFiles ...string) *workspace {
+	t.Helper()
+	w := &workspace{
+		t: t, folder: filepath.Join(t.TempDir(), "work"), tofu: tool(t, "E2E_TOFU"), cloud: newCloud(t),
+		generated: map[string]any{
+			"environment": name, "owner": "tester", "created": "20261130-120000", "ttl": "4h",
+			"ssh_public_key": publicKey, "caller_range": "192.0.2.10/32",
+		},
+	}
+	w.varFiles = slices.Clone(varFiles)
+	must(t, absolute(w.varFiles))
+	must(t, os.CopyFS(w.folder, gcpconfig.Files))
+	w.write("test_override.tf", quickPolls)
+	w.environ = append(environ(t, w.cloud), "TF_IN_AUTOMATION=1", "TF_INPUT=0")
 	w.run("init", "-no-color")
 	return w
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -113,7 +114,7 @@ func TestPublishedEnvironment(t *testing.T) {
 		created[name] = i.Id
 		member := roles[name] == "data"
 		equal(t, name+" labels", map[string]string{
-			"environment": "first-look", "owner": "tester", "created": "2026-11-30", "ttl": "4h",
+			"managed-by": "sandbox", "environment": "first-look", "owner": "tester", "created": "20261130-120000", "ttl": "4h",
 			"role": roles[name], "deployment": deploymentOf(spec, name), "goog-terraform-provisioned": "true",
 		}, i.Labels)
 		equal(t, name+" status", "RUNNING", i.Status)
@@ -209,6 +210,8 @@ func inventory(t *testing.T, w *workspace, spec *environment.Spec) {
 		CPUPlatform string `json:"cpu_platform"`
 		InternalIP  string `json:"internal_ip"`
 		ExternalIP  string `json:"external_ip"`
+		Disk        bool   `json:"disk"`
+		ID          string `json:"id"`
 	}
 	instances := computeapi.All[compute.Instance](w.cloud)
 	var want, got []entry
@@ -218,7 +221,7 @@ func inventory(t *testing.T, w *workspace, spec *environment.Spec) {
 			continue // it has been said that it is missing
 		}
 		nic := i.NetworkInterfaces[0]
-		want = append(want, entry{m.Name, m.Role, deploymentOf(spec, m.Name), last(i.Zone), m.Type, i.CpuPlatform, nic.NetworkIP, nic.AccessConfigs[0].NatIP})
+		want = append(want, entry{m.Name, m.Role, deploymentOf(spec, m.Name), last(i.Zone), m.Type, i.CpuPlatform, nic.NetworkIP, nic.AccessConfigs[0].NatIP, m.DiskGB > 0, strconv.FormatUint(i.Id, 10)})
 	}
 	slices.SortFunc(want, func(a, b entry) int { return strings.Compare(a.Name, b.Name) })
 	must(t, json.Unmarshal([]byte(w.run("output", "-json", "inventory")), &got))
