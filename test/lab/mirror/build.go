@@ -17,6 +17,7 @@ type builder struct {
 	distribution []string // packages of the distribution
 	dir          string
 	progress     func(string)
+	built        map[string]*debFile // by file name: several suites have the same
 }
 
 // target is an apt distribution that the vendors serve.
@@ -70,9 +71,14 @@ func (b *builder) debs(ctx context.Context, packages []pkg) ([]*debFile, error) 
 	}
 	files := []*debFile{}
 	for _, p := range packages {
-		f, err := b.deb(ctx, p, dir)
-		if err != nil {
-			return nil, err
+		name := p.debName(b.platform)
+		f := b.built[name]
+		if f == nil {
+			var err error
+			if f, err = b.deb(ctx, p, filepath.Join(dir, name)); err != nil {
+				return nil, err
+			}
+			b.built[name] = f
 		}
 		files = append(files, f)
 	}
@@ -137,8 +143,8 @@ type perconaRepository struct {
 }
 
 func (b *builder) perconaRepositories() []perconaRepository {
-	one := func(make func(flavour) []pkg) func(flavour) [][]pkg {
-		return func(f flavour) [][]pkg { return [][]pkg{make(f)} }
+	one := func(group func(flavour) []pkg) func(flavour) [][]pkg {
+		return func(f flavour) [][]pkg { return [][]pkg{group(f)} }
 	}
 	none := func(flavour) [][]pkg { return nil }
 	repositories := []perconaRepository{

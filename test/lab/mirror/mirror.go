@@ -21,7 +21,7 @@ import (
 // sources are what decides the content of the repositories besides the built
 // programs: the files inside the packages and the code that makes them.
 //
-//go:embed *.go files
+//go:embed build.go catalogue.go distribution.go package.go repository.go files
 var sources embed.FS
 
 // module is the module whose programs are packaged.
@@ -110,9 +110,11 @@ func open(ctx context.Context, o Options) (_ *Repositories, err error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(o.Cache, key)
+	trees := filepath.Join(o.Cache, "trees")
+	dir := filepath.Join(trees, key)
 	if _, err := os.Stat(filepath.Join(dir, "complete")); errors.Is(err, fs.ErrNotExist) {
-		b := &builder{platform: p, identity: id, programs: programs, distribution: distribution, dir: dir + ".part", progress: o.Progress}
+		b := &builder{platform: p, identity: id, programs: programs, distribution: distribution, dir: dir + ".part",
+			progress: o.Progress, built: map[string]*debFile{}}
 		if err := b.build(ctx); err != nil {
 			return nil, err
 		}
@@ -127,24 +129,22 @@ func open(ctx context.Context, o Options) (_ *Repositories, err error) {
 	if err != nil {
 		return nil, err
 	}
-	prune(o.Cache, dir)
+	prune(trees, dir)
 	return &Repositories{identity: id, platform: p, dir: dir, lock: lock}, nil
+}
+
+// Prepare fills the cache, for which the network is needed, so that a later
+// Open works without.
+func Prepare(ctx context.Context) error {
+	r, err := Open(ctx, Options{Progress: func(text string) { _, _ = fmt.Fprintln(os.Stderr, text) }})
+	if err != nil {
+		return err
+	}
+	return r.Close()
 }
 
 // Close lets a later Open remove the repositories when they have become old.
 func (r *Repositories) Close() error { return r.lock.Close() }
-
-// Key changes when a file of RootFiles changes: part of the key of what is
-// cached with them inside, such as root file systems.
-func (r *Repositories) Key() string {
-	h := sha256.New()
-	for _, family := range []Family{Debian, EL9} {
-		for _, f := range r.RootFiles(family) {
-			_, _ = fmt.Fprintf(h, "%s %o %t %q\n", f.Path, f.Mode, f.Append, f.Data)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil))[:16]
-}
 
 func hostPlatform() (platform, error) {
 	p := platform{Deb: runtime.GOARCH, RPM: map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]}
@@ -176,7 +176,7 @@ func contentKey(p platform, id *identity, programs programs, distribution []stri
 	_, _ = fmt.Fprintf(h, "%+v\n%s\n", p, id.fingerprint())
 	names := []string{}
 	err := fs.WalkDir(sources, ".", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && !strings.HasSuffix(name, "_test.go") {
+		if err == nil && !d.IsDir() {
 			names = append(names, name)
 		}
 		return err
@@ -202,20 +202,22 @@ func contentKey(p platform, id *identity, programs programs, distribution []stri
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
-// prune removes repositories of other keys that nobody holds open.
-func prune(cache, keep string) {
-	entries, err := os.ReadDir(cache)
+// prune removes repositories of other keys that nobody holds open. Nobody
+// else builds meanwhile.
+func prune(trees, keep string) {
+	entries, err := os.ReadDir(trees)
 	if err != nil {
 		return // the cache stays larger than needed
 	}
 	for _, e := range entries {
-		dir := filepath.Join(cache, e.Name())
+		dir := filepath.Join(trees, e.Name())
 		complete := filepath.Join(dir, "complete")
-		if dir == keep || !e.IsDir() {
+		if dir == keep {
 			continue
 		}
 		if _, err := os.Stat(complete); err != nil {
-			continue // not repositories
+			_ = os.RemoveAll(dir) // of a build that was killed
+			continue
 		}
 		lock, err := flock(complete, syscall.LOCK_EX|syscall.LOCK_NB)
 		if err != nil {

@@ -98,8 +98,19 @@ type debFile struct {
 	sha256  string
 }
 
-// deb builds one package into dir.
-func (b *builder) deb(ctx context.Context, p pkg, dir string) (*debFile, error) {
+func (p *pkg) debArch(platform platform) string {
+	if p.anyArch {
+		return "all"
+	}
+	return platform.Deb
+}
+
+func (p *pkg) debName(platform platform) string {
+	return fmt.Sprintf("%s_%s_%s.deb", p.name, p.version, p.debArch(platform))
+}
+
+// deb builds one package into the file out.
+func (b *builder) deb(ctx context.Context, p pkg, out string) (*debFile, error) {
 	root, err := os.MkdirTemp(b.dir, "deb-")
 	if err != nil {
 		return nil, err
@@ -111,10 +122,6 @@ func (b *builder) deb(ctx context.Context, p pkg, dir string) (*debFile, error) 
 	if err := p.stage(root); err != nil {
 		return nil, fmt.Errorf("package %s: %w", p.name, err)
 	}
-	arch := b.platform.Deb
-	if p.anyArch {
-		arch = "all"
-	}
 	var control strings.Builder
 	field := func(name, value string) {
 		if value != "" {
@@ -123,7 +130,7 @@ func (b *builder) deb(ctx context.Context, p pkg, dir string) (*debFile, error) 
 	}
 	field("Package", p.name)
 	field("Version", p.version)
-	field("Architecture", arch)
+	field("Architecture", p.debArch(b.platform))
 	field("Maintainer", "Nobody <nobody@example.invalid>")
 	field("Depends", strings.Join(p.requires, ", "))
 	field("Provides", strings.Join(p.provides, ", "))
@@ -156,7 +163,6 @@ func (b *builder) deb(ctx context.Context, p pkg, dir string) (*debFile, error) 
 			return nil, err
 		}
 	}
-	out := filepath.Join(dir, fmt.Sprintf("%s_%s_%s.deb", p.name, p.version, arch))
 	if _, err := output(ctx, "", nil, "dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", root, out); err != nil {
 		return nil, fmt.Errorf("package %s: %w", p.name, err)
 	}

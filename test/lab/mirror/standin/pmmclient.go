@@ -419,7 +419,11 @@ func checkMongoDB(address, username, password string) error {
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
 	for _, command := range []string{"ping", "buildInfo", "serverStatus", "replSetGetStatus"} {
-		if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: command, Value: 1}}).Err(); err != nil {
+		err := client.Database("admin").RunCommand(ctx, bson.D{{Key: command, Value: 1}}).Err()
+		if e := (mongo.CommandError{}); errors.As(err, &e) && e.Name == "NoReplicationEnabled" {
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", command, err)
 		}
 	}
