@@ -173,7 +173,7 @@ func enterRPMs(ctx context.Context, root string) error {
 	}
 	const script = `set -e
 cd /tmp
-rpmbuild -bb --quiet --define '_topdir /tmp/rpms' --define '_rpmfilename %{NAME}.rpm' base.spec
+rpmbuild -bb --quiet --define '_topdir /tmp/rpms' --define '_rpmfilename %%{NAME}.rpm' base.spec
 rpm --initdb
 rpm --install --nodeps --justdb rpms/RPMS/*.rpm
 rm -r rpms base.spec`

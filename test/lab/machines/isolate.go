@@ -175,7 +175,7 @@ func reap(pid int) syscall.WaitStatus {
 	for {
 		var status syscall.WaitStatus
 		switch got, err := syscall.Wait4(-1, &status, 0, nil); {
-		case err == unix.ECHILD:
+		case errors.Is(err, unix.ECHILD):
 			return status
 		case err == nil && got == pid:
 			return status

@@ -116,13 +116,13 @@ func (l *Lab) machine(name string) (*machine, error) {
 }
 
 // claim finds a machine, or makes it known, and locks it.
-func (l *Lab) claim(name string, make func() (*machine, error)) (*machine, error) {
+func (l *Lab) claim(name string, create func() (*machine, error)) (*machine, error) {
 	for {
 		l.mu.Lock()
 		m := l.machines[name]
 		if m == nil {
 			var err error
-			if m, err = make(); err != nil {
+			if m, err = create(); err != nil {
 				l.mu.Unlock()
 				return nil, err
 			}
