@@ -28,7 +28,9 @@ func (c Cost) Hourly() Price {
 // discounts and PMM's container aside.
 type Estimate struct {
 	Region string
-	Spot   bool
+	// Spot machines are counted at the price of standard ones, which is the
+	// most that they cost.
+	Spot bool
 	// Date is the day of the price table, YYYY-MM-DD, Source where it is from.
 	Date, Source string
 	Costs        []Cost
@@ -60,7 +62,7 @@ func EstimateOf(spec *environment.Spec) Estimate {
 		}
 	}
 	for _, m := range spec.Machines {
-		add("machine", m.Type, m.Role, m.Name, prices.Machine(cloud.Region, m.Type, cloud.Spot))
+		add("machine", m.Type, m.Role, m.Name, prices.Machine(cloud.Region, m.Type))
 	}
 	for _, m := range spec.Machines {
 		if m.DiskGB > 0 {
