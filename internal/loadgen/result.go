@@ -117,19 +117,31 @@ func (p *phase) operation(op workload.OpType) (record.Operation, error) {
 }
 
 func (p *phase) checkpoints() record.Checkpoints {
-	v := record.Checkpoints{Every: workload.CheckpointEvery, Workers: make([][]string, len(p.workers))}
+	v := record.Checkpoints{
+		Every: workload.CheckpointEvery, Workers: make([][]string, len(p.workers)),
+		EarlyEvery: workload.EarlyEvery, Early: make([][]string, len(p.workers)),
+		Last: make([]record.ChainEnd, len(p.workers)),
+	}
 	for i, w := range p.workers {
-		v.Workers[i] = []string{}
-		for _, sum := range w.chain.Checkpoints() {
-			v.Workers[i] = append(v.Workers[i], hex.EncodeToString(sum))
-		}
+		v.Workers[i] = digests(w.chain.Checkpoints())
+		v.Early[i] = digests(w.chain.Early())
+		v.Last[i] = record.ChainEnd{Commands: w.chain.Count(), State: hex.EncodeToString(w.chain.Sum())}
 	}
 	return v
 }
 
+func digests(sums [][]byte) []string {
+	out := make([]string, len(sums))
+	for i, sum := range sums {
+		out[i] = hex.EncodeToString(sum)
+	}
+	return out
+}
+
 // fingerprint covers the whole pass if every worker has sent it, else the
-// longest checkpointed prefix that every worker has sent; without one it is
-// empty.
+// longest checkpointed prefix that every worker has sent, and where one has
+// not come to its first checkpoint, the longest with an early state; without
+// that it is empty.
 func (p *phase) fingerprint() (text string, commands int64, complete bool) {
 	o := &p.options
 	if len(p.workers) == 0 {
@@ -147,14 +159,18 @@ func (p *phase) fingerprint() (text string, commands int64, complete bool) {
 		}
 		return o.Workload.Fingerprint(o.Iteration, pass, sums), pass, true
 	}
-	whole := least / workload.CheckpointEvery
+	every, states := int64(workload.CheckpointEvery), (*workload.Chain).Checkpoints
+	if least < every {
+		every, states = workload.EarlyEvery, (*workload.Chain).Early
+	}
+	whole := least / every
 	if whole == 0 {
 		return "", 0, false
 	}
 	for i, w := range p.workers {
-		sums[i] = w.chain.Checkpoints()[whole-1]
+		sums[i] = states(w.chain)[whole-1]
 	}
-	commands = whole * workload.CheckpointEvery
+	commands = whole * every
 	return o.Workload.Fingerprint(o.Iteration, commands, sums), commands, false
 }
 

@@ -656,6 +656,46 @@ func TestIncompletePass(t *testing.T) {
 	})
 }
 
+// A pass that ended before the first checkpoint of some worker is
+// fingerprinted over the longest prefix with an early state.
+func TestShortPass(t *testing.T) {
+	for _, test := range []struct {
+		limit, want int64
+	}{{7, 0}, {10, 10}, {797, 790}, {999, 990}, {1_003, 1_000}} {
+		w := newWorkload(t, 3)
+		r := mustRun(t, Options{
+			Workload: w, Iteration: 1, OpsLimit: test.limit,
+			Client: target(func(context.Context, *workload.Command) (mongodb.Outcome, error) { return mongodb.Outcome{}, nil }),
+		})
+		if r.Cell.Complete || r.Cell.FingerprintCommands != test.want || (r.Cell.Fingerprint == "") != (test.want == 0) {
+			t.Errorf("%d commands: complete %v, fingerprint %q over %d, want %d", test.limit, r.Cell.Complete, r.Cell.Fingerprint, r.Cell.FingerprintCommands, test.want)
+		}
+		if test.want > 0 {
+			want, err := w.PrefixFingerprint(context.Background(), 1, test.want, nil)
+			if err != nil || r.Cell.Fingerprint != want {
+				t.Errorf("%d commands: fingerprint %s, want %s (%v)", test.limit, r.Cell.Fingerprint, want, err)
+			}
+		}
+		// The record says the same of every prefix that it can, and where the
+		// chains end.
+		for _, n := range []int64{10, 500, 790, 990, 1_000, test.limit} {
+			got, ok := r.Checkpoints.Fingerprint(r.Cell.SequenceID, n)
+			if ok != (n <= test.limit) {
+				t.Errorf("%d commands: a fingerprint over %d: %v", test.limit, n, ok)
+			}
+			want, err := w.PrefixFingerprint(context.Background(), 1, n, nil)
+			if ok && (err != nil || got != want) {
+				t.Errorf("%d commands: fingerprint over %d is %s, want %s (%v)", test.limit, n, got, want, err)
+			}
+		}
+		for _, end := range r.Checkpoints.Last {
+			if end.Commands != test.limit {
+				t.Errorf("a chain ends after %d commands, want %d", end.Commands, test.limit)
+			}
+		}
+	}
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	w := newWorkload(t, 1)
 	writes := newWorkload(t, 1, func(s *workload.Settings) { s.Mix = workload.Mix{Insert: 1} })

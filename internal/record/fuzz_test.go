@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/json"
 	"io"
+	"strings"
 	"testing"
 	"testing/fstest"
 )
@@ -20,7 +21,7 @@ func FuzzReadRun(f *testing.F) {
 	cell := `{"target":"t","size":1000,"variant":"default","iteration":1,"attempt":1,"valid":true,"operations":{"find":{"count":1,"histogram":"` + histogram + `"}}}`
 	f.Add([]byte(`{"schema_version":1,"id":"r","targets":[{"name":"t"}]}`), []byte(`{"at":"2026-11-30T12:54:05Z","event":"resumed"}`+"\n"),
 		[]byte(id), []byte(cell), []byte(`{"start_s":0,"end_s":1,"operations":{"find":{"count":1,"sum_us":5}}}`+"\n"),
-		[]byte(`{"every":1000,"workers":[["`+"00"+`"]]}`), []byte(`[{"operation":"find","command":{}}]`), histogram)
+		[]byte(`{"every":1000,"workers":[[]],"early_every":10,"early":[["`+strings.Repeat("00", 32)+`"]],"last":[{"commands":12,"state":"`+strings.Repeat("11", 32)+`"}]}`), []byte(`[{"operation":"find","command":{}}]`), histogram)
 	f.Add([]byte(`{"schema_version":2}`), []byte("{"), []byte("{}"), []byte("{}"), []byte("\n\n"), []byte("[]"), []byte("{}"), "HISTFAAAAA==")
 
 	f.Fuzz(func(t *testing.T, run, journal, id, cell, lines, checkpoints, explain []byte, histogram string) {
@@ -79,8 +80,13 @@ func FuzzReadRun(f *testing.F) {
 				_, _ = io.Copy(io.Discard, log)
 				_ = log.Close()
 			}
-			if v, err := c.Checkpoints(); err == nil && len(v.Workers) > maxWorkers+8 {
-				t.Fatalf("%d workers", len(v.Workers))
+			if v, err := c.Checkpoints(); err == nil {
+				if len(v.Workers) > maxWorkers {
+					t.Fatalf("%d workers", len(v.Workers))
+				}
+				for _, n := range []int64{-1, 0, 10, v.Every, v.EarlyEvery, 1 << 62} {
+					_, _ = v.Fingerprint("x", n)
+				}
 			}
 			_, _ = c.Explains()
 			if c.Cell != nil {

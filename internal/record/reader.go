@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -344,40 +343,6 @@ func (c *CellRecord) Explains() ([]Explain, error) {
 		return nil, fmt.Errorf("read %s/%s: %w", c.dir, explainFile, err)
 	}
 	return explains, nil
-}
-
-// Checkpoints returns the fingerprint chains; the zero value when the
-// attempt has none.
-func (c *CellRecord) Checkpoints() (Checkpoints, error) {
-	data, err := readFile(c.files, path.Join(c.dir, checkpointsFile), maxCheckpointBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Checkpoints{}, nil
-	}
-	var v Checkpoints
-	if err == nil {
-		err = decode(data, &v, maxWorkers+8)
-	}
-	if err == nil {
-		err = v.check()
-	}
-	if err != nil {
-		return Checkpoints{}, fmt.Errorf("read %s/%s: %w", c.dir, checkpointsFile, err)
-	}
-	return v, nil
-}
-
-func (v Checkpoints) check() error {
-	if v.Every < 1 && len(v.Workers) > 0 {
-		return fmt.Errorf("a checkpoint every %d commands", v.Every)
-	}
-	for w, chain := range v.Workers {
-		for i, state := range chain {
-			if _, err := hex.DecodeString(state); err != nil || len(state) != 64 {
-				return fmt.Errorf("worker %d, checkpoint %d: not a SHA-256 digest", w, i)
-			}
-		}
-	}
-	return nil
 }
 
 // openFile opens a regular file. Anything else, such as a pipe that would

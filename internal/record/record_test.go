@@ -606,3 +606,57 @@ func TestOutcomesAreFrames(t *testing.T) {
 		t.Errorf("read %q, %v", text, err)
 	}
 }
+
+func TestCheckpointsAreChecked(t *testing.T) {
+	digest := strings.Repeat("ab", 32)
+	for name, test := range map[string]struct {
+		text string
+		bad  bool
+	}{
+		"an old record":     {`{"every":1000,"workers":[["` + digest + `"]]}`, false},
+		"all there is":      {`{"every":1000,"workers":[[]],"early_every":10,"early":[["` + digest + `"]],"last":[{"commands":12,"state":"` + digest + `"}]}`, false},
+		"no digest":         {`{"every":1000,"workers":[["00"]]}`, true},
+		"no early digest":   {`{"every":1000,"workers":[[]],"early_every":10,"early":[["00"]]}`, true},
+		"no early distance": {`{"every":1000,"workers":[[]],"early":[["` + digest + `"]]}`, true},
+		"too many early":    {`{"every":1000,"workers":[[]],"early_every":10,"early":[[],[]]}`, true},
+		"too many ends":     {`{"every":1000,"workers":[],"last":[{"commands":1,"state":"` + digest + `"}]}`, true},
+		"a negative end":    {`{"every":1000,"workers":[[]],"last":[{"commands":-1,"state":"` + digest + `"}]}`, true},
+		"no end":            {`{"every":1000,"workers":[[]],"last":[{"commands":1}]}`, true},
+		"too many workers":  {`{"every":1000,"workers":[` + strings.Repeat("[],", maxWorkers) + `[]]}`, true},
+	} {
+		w := create(t)
+		begin(t, w, cellID("t", 1))
+		must(t, os.WriteFile(filepath.Join(w.Dir(), cellsDir, "t_1000_default_1_1", checkpointsFile), []byte(test.text), 0o644))
+		if _, err := cells(t, w)[0].Checkpoints(); (err != nil) != test.bad {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestStatesOfAChain(t *testing.T) {
+	digest := func(n int) string { return fmt.Sprintf("%064d", n) }
+	v := Checkpoints{
+		Every: 30, Workers: [][]string{{digest(30), digest(60)}, {}},
+		EarlyEvery: 10, Early: [][]string{{digest(10), digest(20)}, {digest(10)}},
+		Last: []ChainEnd{{61, digest(61)}, {17, digest(17)}},
+	}
+	for _, test := range []struct {
+		worker int
+		kept   []int64
+	}{{0, []int64{10, 20, 30, 60, 61}}, {1, []int64{10, 17}}, {2, nil}, {-1, nil}} {
+		for n := int64(-1); n < 100; n++ {
+			state, ok := v.State(test.worker, n)
+			if ok != slices.Contains(test.kept, n) || ok && state != digest(int(n)) {
+				t.Errorf("worker %d after %d commands: %q, %v", test.worker, n, state, ok)
+			}
+		}
+	}
+	for n, want := range map[int64]bool{10: true, 17: false, 20: false, 0: false} {
+		if _, ok := v.Fingerprint("id", n); ok != want {
+			t.Errorf("a fingerprint over %d: %v", n, ok)
+		}
+	}
+	if _, ok := (&Checkpoints{}).Fingerprint("id", 10); ok {
+		t.Error("no chains have a fingerprint")
+	}
+}

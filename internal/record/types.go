@@ -162,7 +162,8 @@ type Cell struct {
 	SequenceID string `json:"sequence_id"`
 	// Fingerprint covers the first FingerprintCommands commands of every
 	// worker: the whole pass when Complete, else the longest checkpointed
-	// prefix that every worker sent.
+	// prefix that every worker sent, and where one did not come to its first
+	// checkpoint the longest with an early state. Empty when there is none.
 	Fingerprint         string `json:"fingerprint"`
 	FingerprintCommands int64  `json:"fingerprint_commands"`
 
@@ -266,12 +267,6 @@ type WindowOperation struct {
 	Errors    int64  `json:"errors,omitempty"`
 	SumUS     int64  `json:"sum_us"`
 	Histogram string `json:"histogram,omitempty"` // as in Operation
-}
-
-// Checkpoints are the fingerprint chains of a cell (checkpoints.json).
-type Checkpoints struct {
-	Every   int64      `json:"every"` // commands between two checkpoints
-	Workers [][]string `json:"workers"`
 }
 
 // Sample is one reading of a member (a line of members.ndjson).

@@ -57,4 +57,16 @@
 // the oldest first. (Where they are equal, an index is in the order of
 // insertion.) So all that a server answers is determined, but for which of
 // the matching documents a find with a limit returns.
+//
+// # Fingerprints
+//
+// The commands of every worker go into a Chain of SHA-256 states, with a
+// checkpoint every CheckpointEvery commands. A fingerprint covers the first N
+// commands of every worker: the SequenceID, N, and each worker's state after
+// N commands. What is fingerprinted is the whole pass where every worker has
+// sent it; else the longest checkpointed prefix that every worker has sent;
+// and where some worker has not come to its first checkpoint, the longest
+// prefix with an early state, of which there is one every EarlyEvery
+// commands. PrefixFingerprint computes any of them again, from the settings
+// alone.
 package workload

@@ -22,6 +22,11 @@ const formatVersion = "sandbox workload 1"
 // fingerprint.
 const CheckpointEvery = 1000
 
+// EarlyEvery is how many commands lie between two early states of a chain:
+// those before its first checkpoint, by which commands can be compared that
+// are too few for one.
+const EarlyEvery = 10
+
 // blockDigest is the SHA-256 of consecutive commands, each given as the
 // length of its canonical form (4 bytes, little-endian) and that form.
 type blockDigest struct {
@@ -49,25 +54,36 @@ func link(state, block []byte) [sha256.Size]byte {
 // are c0 = 32 zero bytes and ck = SHA-256(c(k-1) | bk); the states after
 // full blocks are the checkpoints. Blocks can so be digested in any order
 // and by several processors, and two chains that agree at a checkpoint agree
-// on every command before it.
+// on every command before it. The state after a number of commands that is
+// no multiple of CheckpointEvery is the last checkpoint linked with the
+// digest of the commands since; such states are kept for every EarlyEvery
+// commands of the first block, and there is one for the end (Sum).
 type Chain struct {
 	block       blockDigest
 	count       int64
 	state       [sha256.Size]byte
 	checkpoints []byte            // SHA-256 sums, one after the other
+	early       []byte            // likewise
 	digest      [sha256.Size]byte // scratch
 }
 
 // NewChain returns the chain of no commands.
 func NewChain() *Chain {
-	return &Chain{block: blockDigest{hash: sha256.New()}}
+	return &Chain{
+		block: blockDigest{hash: sha256.New()},
+		early: make([]byte, 0, (CheckpointEvery/EarlyEvery-1)*sha256.Size),
+	}
 }
 
 // Add appends a command, given in canonical form.
 func (c *Chain) Add(canonical []byte) {
 	c.block.add(canonical)
 	c.count++
-	if c.count%CheckpointEvery == 0 {
+	switch {
+	case c.count < CheckpointEvery && c.count%EarlyEvery == 0:
+		state := link(c.state[:], c.block.hash.Sum(c.digest[:0]))
+		c.early = append(c.early, state[:]...)
+	case c.count%CheckpointEvery == 0:
 		c.state = link(c.state[:], c.block.hash.Sum(c.digest[:0]))
 		c.checkpoints = append(c.checkpoints, c.state[:]...)
 		c.block.hash.Reset()
@@ -79,10 +95,17 @@ func (c *Chain) Count() int64 { return c.count }
 
 // Checkpoints returns the chain's states (32 bytes each) after every
 // CheckpointEvery commands. They stay valid when commands are added.
-func (c *Chain) Checkpoints() [][]byte {
-	states := make([][]byte, 0, len(c.checkpoints)/sha256.Size)
-	for rest := c.checkpoints; len(rest) > 0; rest = rest[sha256.Size:] {
-		states = append(states, rest[:sha256.Size:sha256.Size])
+func (c *Chain) Checkpoints() [][]byte { return cut(c.checkpoints) }
+
+// Early returns the chain's states (32 bytes each) after every EarlyEvery
+// commands before the first checkpoint. They stay valid likewise.
+func (c *Chain) Early() [][]byte { return cut(c.early) }
+
+// cut gives the SHA-256 sums that stand one after the other in all.
+func cut(all []byte) [][]byte {
+	states := make([][]byte, 0, len(all)/sha256.Size)
+	for ; len(all) > 0; all = all[sha256.Size:] {
+		states = append(states, all[:sha256.Size:sha256.Size])
 	}
 	return states
 }
@@ -121,13 +144,22 @@ func (w *Workload) Fingerprint(iteration int, perWorker int64, sums [][]byte) st
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// PassFingerprint computes the fingerprint of a whole pass (OpsPerWorker
-// commands of every worker) without a server, on all processors. progress,
-// if not nil, is told the commands done and in total, from one goroutine at
-// a time, with done growing. The error is the context's.
+// PassFingerprint is the PrefixFingerprint of a whole pass, OpsPerWorker
+// commands of every worker.
 func (w *Workload) PassFingerprint(ctx context.Context, iteration int, progress func(done, total int64)) (string, error) {
-	pass := w.settings.OpsPerWorker
-	blocks := (pass + CheckpointEvery - 1) / CheckpointEvery
+	return w.PrefixFingerprint(ctx, iteration, w.settings.OpsPerWorker, progress)
+}
+
+// PrefixFingerprint computes the fingerprint of the first perWorker commands
+// of every worker, 1 to OpsPerWorker, without a server, on all processors.
+// progress, if not nil, is told the commands done and in total, from one
+// goroutine at a time, with done growing. Apart from a number of commands out
+// of range, the error is the context's.
+func (w *Workload) PrefixFingerprint(ctx context.Context, iteration int, perWorker int64, progress func(done, total int64)) (string, error) {
+	if perWorker < 1 || perWorker > w.settings.OpsPerWorker {
+		return "", fmt.Errorf("fingerprint of %d commands: must be 1 to the %d of a pass", perWorker, w.settings.OpsPerWorker)
+	}
+	blocks := (perWorker + CheckpointEvery - 1) / CheckpointEvery
 	goroutines := int(min(int64(runtime.GOMAXPROCS(0)), blocks))
 
 	var reporting sync.Mutex
@@ -137,7 +169,7 @@ func (w *Workload) PassFingerprint(ctx context.Context, iteration int, progress 
 		defer reporting.Unlock()
 		done += commands
 		if progress != nil {
-			progress(done, pass*int64(w.settings.Workers))
+			progress(done, perWorker*int64(w.settings.Workers))
 		}
 	}
 
@@ -156,7 +188,7 @@ func (w *Workload) PassFingerprint(ctx context.Context, iteration int, progress 
 						return err
 					}
 					first := k * CheckpointEvery
-					end := min(first+CheckpointEvery, pass)
+					end := min(first+CheckpointEvery, perWorker)
 					block.hash.Reset()
 					for i := first; i < end; i++ {
 						canonical = generator.Command(i).AppendCanonical(canonical[:0])
@@ -177,5 +209,5 @@ func (w *Workload) PassFingerprint(ctx context.Context, iteration int, progress 
 		}
 		sums[worker] = state[:]
 	}
-	return w.Fingerprint(iteration, pass, sums), nil
+	return w.Fingerprint(iteration, perWorker, sums), nil
 }

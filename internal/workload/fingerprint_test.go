@@ -95,7 +95,7 @@ func TestChain(t *testing.T) {
 	chain := NewChain()
 	state := make([]byte, 32)
 	var block []byte
-	var checkpoints [][]byte
+	var checkpoints, early [][]byte
 	if !bytes.Equal(chain.Sum(), state) {
 		t.Errorf("sum of no commands is %x", chain.Sum())
 	}
@@ -115,12 +115,18 @@ func TestChain(t *testing.T) {
 			state, block = now[:], nil
 			checkpoints = append(checkpoints, state)
 		}
+		if i < 999 && i%10 == 9 {
+			early = append(early, bytes.Clone(now[:]))
+		}
 		if chain.Count() != int64(i+1) {
 			t.Fatalf("count %d after %d commands", chain.Count(), i+1)
 		}
 	}
 	if diff := cmp.Diff(checkpoints, chain.Checkpoints()); diff != "" {
 		t.Errorf("checkpoints (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(early, chain.Early()); diff != "" || len(early) != 99 {
+		t.Errorf("%d early states (-want +got):\n%s", len(early), diff)
 	}
 }
 
@@ -173,6 +179,32 @@ func TestPassFingerprint(t *testing.T) {
 			if last != 3*pass || total != 3*pass {
 				t.Errorf("progress ended at %d of %d, want %d", last, total, 3*pass)
 			}
+		}
+	}
+}
+
+// A prefix of the pass has the fingerprint of its commands, and is another
+// sequence than a pass of that length.
+func TestPrefixFingerprint(t *testing.T) {
+	w := newWorkload(t, func(s *Settings) { s.Size, s.Workers, s.OpsPerWorker = 1000, 3, 5000 })
+	for _, n := range []int64{1, 10, 790, 1000, 1001, 5000} {
+		var sums [][]byte
+		for worker := range 3 {
+			g, chain := w.Generator(1, worker), NewChain()
+			for i := range n {
+				chain.Add(g.Command(i).AppendCanonical(nil))
+			}
+			sums = append(sums, chain.Sum())
+		}
+		var total int64
+		got, err := w.PrefixFingerprint(t.Context(), 1, n, func(_, all int64) { total = all })
+		if want := w.Fingerprint(1, n, sums); err != nil || got != want || total != 3*n {
+			t.Errorf("%d commands: %s of %d, %v; want %s", n, got, total, err, want)
+		}
+	}
+	for _, n := range []int64{-1, 0, 5001} {
+		if got, err := w.PrefixFingerprint(t.Context(), 1, n, nil); err == nil {
+			t.Errorf("%d commands have the fingerprint %s", n, got)
 		}
 	}
 }
