@@ -1,0 +1,284 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+	"github.com/mongo-sandbox/sandbox/internal/stats"
+)
+
+func (c *Comparison) differsSection() section {
+	s := section{ID: "differs", Title: "What differs, by how much, and is it more than noise?"}
+	s.Blocks = append(s.Blocks,
+		block{Table: c.throughputTable()},
+		block{Figure: c.differenceFigure()},
+		block{Figure: c.throughputFigure()},
+		block{Table: c.latencyTable()},
+		block{Figure: c.latencyFigure()},
+	)
+	return s.withoutEmpty()
+}
+
+// withoutEmpty drops blocks whose table or figure has nothing to show.
+func (s section) withoutEmpty() section {
+	s.Blocks = slices.DeleteFunc(s.Blocks, func(b block) bool {
+		return b.Text == "" && b.Checks == nil && b.List == nil && b.Code == nil &&
+			(b.Table == nil || len(b.Table.Rows) == 0) && (b.Figure == nil || len(b.Figure.Charts) == 0)
+	})
+	return s
+}
+
+func (c *Comparison) throughputTable() *sheet {
+	t := &sheet{
+		Caption: "Throughput, successful commands per second",
+		Columns: []column{
+			{Head: "size"}, {Head: "target"}, {Head: "per second", Right: true}, {Head: "difference", Right: true},
+			{Head: "95 % interval", Right: true}, {Head: "verdict", Whole: true}, {Head: "would detect", Right: true},
+		},
+		Note: "Differences are from " + c.Baseline + ". \"Faster\" and \"slower\" only where the 95 % interval excludes zero; " +
+			"\"would detect\" is the smallest difference that this run could have told from none.",
+	}
+	withinRun := false
+	for g := range c.Groups {
+		group := &c.Groups[g]
+		for i := range group.Summaries {
+			x := &group.Summaries[i]
+			r := row{First: i == 0 && g > 0, Cells: []cell{{Text: group.Label, Repeat: i > 0}, {Text: x.Target, Series: i + 1}}}
+			if cells, absent := x.absentRow(5); absent {
+				// The reason stands in the verdict's column.
+				cells[3], cells[4] = cells[4], cells[3]
+				r.Cells = append(r.Cells, cells...)
+				t.Rows = append(t.Rows, r)
+				continue
+			}
+			r.Cells = append(r.Cells, cell{Text: number(x.ThroughputPerS)})
+			d := c.difference(g, x.Target, MetricThroughput, AllOperations)
+			switch {
+			case x.Target == c.Baseline:
+				r.Cells = append(r.Cells, cell{Text: "baseline", Tone: toneMuted}, noCell(), noCell(), noCell())
+			case d == nil:
+				r.Cells = append(r.Cells, noCell(), noCell(), cell{Text: "no baseline here", Tone: toneMuted}, noCell())
+			default:
+				r.Cells = append(r.Cells, d.cells()...)
+				withinRun = withinRun || d.Ratio.WithinRun && d.Ratio.HasInterval()
+			}
+			t.Rows = append(t.Rows, r)
+		}
+	}
+	if withinRun {
+		t.Note += " A verdict \"in this run\" is within-run only: it may not hold on other machines, nor on the same ones tomorrow."
+	}
+	return t
+}
+
+// cells are difference, interval, verdict and what would have been
+// detected.
+func (d *Difference) cells() []cell {
+	o := d.Ratio.Outcome(d.Direction)
+	word := string(o)
+	if o != stats.NoDifference {
+		word = d.Verdict()
+	}
+	if o == stats.Unknown {
+		word = "too little data"
+	}
+	if d.Ratio.WithinRun && d.Ratio.Differs() {
+		word += " in this run"
+	}
+	detectable := noCell()
+	if d.Ratio.HasInterval() {
+		detectable = cell{Text: stats.Percent(d.Ratio.Detectable), Tone: toneMuted}
+	}
+	return []cell{
+		{Text: change(d.Ratio.Value), Tone: outcomeTone(o)}, {Text: interval(d.Ratio)}, {Text: word, Tone: outcomeTone(o)}, detectable,
+	}
+}
+
+// latencies of the tables.
+var latencyMetrics = [...]struct {
+	metric string
+	head   string
+	of     func(*record.Latency) float64
+}{
+	{MetricMean, "mean", func(l *record.Latency) float64 { return l.Mean }},
+	{MetricP50, "p50", func(l *record.Latency) float64 { return l.P50 }},
+	{MetricP95, "p95", func(l *record.Latency) float64 { return l.P95 }},
+	{MetricP99, "p99", func(l *record.Latency) float64 { return l.P99 }},
+}
+
+// marked writes a difference, with a star when it is more than noise.
+func marked(d *Difference) cell {
+	if d == nil {
+		return noCell()
+	}
+	text := change(d.Ratio.Value)
+	if d.Ratio.Differs() {
+		text += "*"
+	} else {
+		text += " " // keeps the columns aligned
+	}
+	return cell{Text: text, Tone: outcomeTone(d.Ratio.Outcome(d.Direction))}
+}
+
+func (c *Comparison) latencyTable() *sheet {
+	t := &sheet{
+		Caption: "Latency, milliseconds (service time of successful commands)",
+		Columns: []column{{Head: "size"}, {Head: "target"}},
+		Note:    "* the 95 % interval of the difference from " + c.Baseline + " excludes zero; the intervals are in the next section.",
+	}
+	if c.Run.Settings.Rate > 0 {
+		t.Note += " Service time runs from a command's sending to its reply: time that it waited for a free worker is in the record's response time."
+	} else {
+		t.Note += " A closed loop hides stalls, because a worker that waits sends nothing; what users who keep arriving would see takes a run with --rate."
+	}
+	for _, m := range latencyMetrics {
+		t.Columns = append(t.Columns, column{Head: m.head, Right: true}, column{Head: "diff ", Right: true, Diff: true})
+	}
+	for g := range c.Groups {
+		group := &c.Groups[g]
+		for i := range group.Summaries {
+			x := &group.Summaries[i]
+			r := row{First: i == 0 && g > 0, Cells: []cell{{Text: group.Label, Repeat: i > 0}, {Text: x.Target, Series: i + 1}}}
+			for _, m := range latencyMetrics {
+				if !x.Shown() {
+					r.Cells = append(r.Cells, noCell(), cell{Text: none + " ", Tone: toneMuted})
+					continue
+				}
+				d := marked(c.difference(g, x.Target, m.metric, AllOperations))
+				if x.Target == c.Baseline {
+					d = cell{Text: "base ", Tone: toneMuted}
+				}
+				r.Cells = append(r.Cells, cell{Text: number(m.of(&x.LatencyMS))}, d)
+			}
+			t.Rows = append(t.Rows, r)
+		}
+	}
+	return t
+}
+
+func (c *Comparison) whereSection() section {
+	s := section{ID: "where", Title: "Where: percentiles, operation types, time"}
+	percentiles := &sheet{
+		Caption: "Latency differences from " + c.Baseline + " by percentile",
+		Columns: []column{
+			{Head: "size"}, {Head: "target"}, {Head: "latency"}, {Head: "difference", Right: true},
+			{Head: "95 % interval", Right: true}, {Head: "verdict", Whole: true}, {Head: "would detect", Right: true},
+		},
+	}
+	for g := range c.Groups {
+		for i := range c.Targets {
+			first := true
+			for _, m := range latencyMetrics {
+				d := c.difference(g, c.Targets[i].Name, m.metric, AllOperations)
+				if d == nil {
+					continue
+				}
+				last := len(percentiles.Rows) - 1
+				newSize := last < 0 || percentiles.Rows[last].Cells[0].Text != c.Groups[g].Label
+				percentiles.Rows = append(percentiles.Rows, row{First: last >= 0 && first, Cells: append([]cell{
+					{Text: c.Groups[g].Label, Repeat: !newSize}, {Text: d.Target, Series: i + 1, Repeat: !first}, {Text: m.head},
+				}, d.cells()...)})
+				first = false
+			}
+		}
+	}
+	s.Blocks = append(s.Blocks, block{Table: percentiles})
+	for _, m := range []int{0, 3} { // mean and p99
+		for _, t := range c.operationTables(m) {
+			s.Blocks = append(s.Blocks, block{Table: t})
+		}
+	}
+	s.Blocks = append(s.Blocks, block{Figure: c.timelineFigure()})
+	return s.withoutEmpty()
+}
+
+// besidePerTable is how many targets fit beside the baseline in one table.
+const besidePerTable = 3
+
+func (c *Comparison) operationTables(metric int) []*sheet {
+	m := latencyMetrics[metric]
+	base := c.target(c.Baseline)
+	var others []int
+	for i := range c.Targets {
+		if i != base {
+			others = append(others, i)
+		}
+	}
+	chunks := slices.Collect(slices.Chunk(others, besidePerTable))
+	if len(chunks) == 0 {
+		chunks = [][]int{nil}
+	}
+	var out []*sheet
+	for _, chunk := range chunks {
+		t := &sheet{
+			Caption: fmt.Sprintf("%s latency by operation type, milliseconds, with differences from %s", upperFirst(m.head), c.Baseline),
+			Columns: []column{{Head: "size"}, {Head: "operation"}, {Head: "share", Right: true}, {Head: c.Baseline, Right: true}},
+			Note:    "* the 95 % interval of the difference excludes zero. Share: of the successful commands.",
+		}
+		for _, i := range chunk {
+			t.Columns = append(t.Columns, column{Head: c.Targets[i].Name, Right: true}, column{Head: "diff ", Right: true, Diff: true})
+		}
+		for g := range c.Groups {
+			first := true
+			for _, name := range c.operationTypes(g) {
+				r := row{First: first && len(t.Rows) > 0, Cells: []cell{{Text: c.Groups[g].Label, Repeat: !first}, {Text: name}}}
+				first = false
+				share, baseCell := none, noCell()
+				for _, i := range append([]int{base}, others...) {
+					s := &c.Groups[g].Summaries[i]
+					if o := s.operation(name); o != nil && s.Shown() {
+						if share == none && s.Commands > 0 {
+							share = percent(float64(o.Count) / float64(s.Commands))
+						}
+						if i == base {
+							baseCell = cell{Text: number(m.of(&o.LatencyMS))}
+						}
+					}
+				}
+				r.Cells = append(r.Cells, cell{Text: share, Tone: toneMuted}, baseCell)
+				for _, i := range chunk {
+					s := &c.Groups[g].Summaries[i]
+					o := s.operation(name)
+					if o == nil || !s.Shown() {
+						r.Cells = append(r.Cells, noCell(), cell{Text: none + " ", Tone: toneMuted})
+						continue
+					}
+					r.Cells = append(r.Cells, cell{Text: number(m.of(&o.LatencyMS))}, marked(c.difference(g, s.Target, m.metric, name)))
+				}
+				t.Rows = append(t.Rows, r)
+			}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func (s *Summary) operation(name string) *OperationSummary {
+	i := slices.IndexFunc(s.Operations, func(o OperationSummary) bool { return o.Type == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.Operations[i]
+}
+
+// operationTypes are those that any target shown in the group has.
+func (c *Comparison) operationTypes(g int) []string {
+	var out []string
+	for i := range c.Groups[g].Summaries {
+		s := &c.Groups[g].Summaries[i]
+		if !s.Shown() {
+			continue
+		}
+		for _, o := range s.Operations {
+			if !slices.Contains(out, o.Type) {
+				out = append(out, o.Type)
+			}
+		}
+	}
+	slices.SortFunc(out, compareOperations)
+	return out
+}

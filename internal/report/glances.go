@@ -1,0 +1,156 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+	"github.com/mongo-sandbox/sandbox/internal/stats"
+)
+
+func (c *Comparison) glances() []glance {
+	return []glance{c.fairGlance(), c.differentGlance(), c.sureGlance()}
+}
+
+func (c *Comparison) fairGlance() glance {
+	var unfair, limits []string
+	for _, check := range c.Fairness.Checks {
+		switch check.Status {
+		case Unfair:
+			unfair = append(unfair, strings.ToLower(check.Name))
+		case Caution:
+			limits = append(limits, strings.ToLower(check.Name))
+		}
+	}
+	yes := "yes"
+	if sequences := c.Fairness.Sequences; len(sequences) > 0 && !slices.ContainsFunc(sequences, func(s Sequence) bool { return s.Commands > 0 }) {
+		yes = "not proven" // that the targets were sent the same
+	}
+	g := glance{Question: "Fair?", Tone: toneGood}
+	switch {
+	case len(unfair) > 0:
+		g.Tone = toneBad
+		g.Answers = append(g.Answers, fmt.Sprintf("NO, because of %s", list(unfair)))
+		if len(limits) > 0 {
+			g.Answers = append(g.Answers, fmt.Sprintf("and %s: %s", plural(len(limits), "limit", "limits"), list(limits)))
+		}
+	case len(limits) > 0:
+		g.Tone = toneCaution
+		g.Answers = append(g.Answers, fmt.Sprintf("%s, with %s: %s", yes, plural(len(limits), "limit", "limits"), list(limits)))
+	default:
+		g.Answers = append(g.Answers, "yes: same commands, same environment, valid cells")
+	}
+	if c.Embedded() {
+		g.Tone = toneBad
+		g.Answers = append(g.Answers, "whatever it says: the embedded engine answered, not MongoDB")
+	}
+	return g
+}
+
+func (c *Comparison) differentGlance() glance {
+	g := glance{Question: "Different?"}
+	for i := range c.Targets {
+		name := c.Targets[i].Name
+		if name == c.Baseline {
+			continue
+		}
+		var parts []string
+		for _, o := range []stats.Outcome{stats.Slower, stats.Faster, stats.NoDifference, stats.Unknown} {
+			var at []string
+			for k := range c.Groups {
+				d := c.difference(k, name, MetricThroughput, AllOperations)
+				if d == nil || d.Ratio.Outcome(d.Direction) != o {
+					continue
+				}
+				text := c.Groups[k].Label
+				if o != stats.NoDifference {
+					text += " (" + change(d.Ratio.Value) + ")"
+				}
+				at = append(at, text)
+			}
+			if len(at) > 0 {
+				parts = append(parts, fmt.Sprintf("%s at %s", o, list(at)))
+			}
+		}
+		var absent []string
+		for k := range c.Groups {
+			if c.difference(k, name, MetricThroughput, AllOperations) == nil {
+				absent = append(absent, c.Groups[k].Label)
+			}
+		}
+		if len(absent) > 0 {
+			parts = append(parts, "not compared at "+list(absent))
+		}
+		g.Answers = append(g.Answers, fmt.Sprintf("%s against %s, by throughput: %s", name, c.Baseline, strings.Join(parts, "; ")))
+	}
+	if len(g.Answers) == 0 {
+		g.Answers = []string{"one target: nothing to compare it with"}
+	} else if !slices.ContainsFunc(c.Targets, func(t Target) bool { return t.Engine != record.EngineEmbedded }) {
+		g.Answers = append(g.Answers, "all targets were the same embedded engine: a difference is chance or the machine's")
+	}
+	return g
+}
+
+func (c *Comparison) sureGlance() glance {
+	g := glance{Question: "How sure?"}
+	var over, within, without []string
+	compared := 0
+	least, most := 0.0, 0.0 // detectable differences of throughput
+	for k := range c.Groups {
+		var found, interval, single bool
+		for i := range c.Differences {
+			d := &c.Differences[i]
+			if d.Group != k {
+				continue
+			}
+			if d.Ratio.HasInterval() {
+				compared++
+			}
+			if d.Metric == MetricThroughput {
+				if v := d.Ratio.Detectable; d.Ratio.HasInterval() {
+					if least == 0 || v < least {
+						least = v
+					}
+					most = max(most, v)
+				}
+				found = true
+				interval = interval || d.Ratio.HasInterval()
+				single = single || d.Ratio.WithinRun
+			}
+		}
+		switch label := c.Groups[k].Label; {
+		case !found:
+		case !interval:
+			without = append(without, label)
+		case single:
+			within = append(within, label)
+		default:
+			over = append(over, label)
+		}
+	}
+	if len(over) > 0 {
+		g.Answers = append(g.Answers, fmt.Sprintf("at %s: 95 %% intervals over iterations", list(over)))
+	}
+	if len(within) > 0 {
+		g.Tone = toneCaution
+		g.Answers = append(g.Answers, fmt.Sprintf("at %s: 95 %% intervals within one run only, blind to machine-to-machine variance", list(within)))
+	}
+	if len(without) > 0 {
+		g.Tone = toneCaution
+		g.Answers = append(g.Answers, fmt.Sprintf("at %s: too little data for an interval", list(without)))
+	}
+	if most > 0 {
+		text := "throughput that differs by " + stats.Percent(least)
+		if a, b := stats.Percent(least), stats.Percent(most); a != b {
+			text += " (at best) to " + b + " (at worst)"
+		}
+		g.Answers = append(g.Answers, text+" or more would have been detected")
+	}
+	if len(g.Answers) == 0 {
+		g.Answers = []string{"nothing was compared"}
+	} else if compared >= 20 {
+		g.Answers = append(g.Answers, fmt.Sprintf("of %d intervals on this page about %d would exclude zero even if nothing differed", compared, (compared+10)/20))
+	}
+	return g
+}

@@ -1,0 +1,140 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+)
+
+// parity lists the facts in which the targets, or the members of one,
+// differ. Arbiters hold no data and are left out.
+func (b *builder) parity() {
+	type fact struct {
+		name  string
+		cause Cause
+		of    func(*record.MemberFacts) string
+	}
+	facts := []fact{
+		{"version", CauseVersion, func(m *record.MemberFacts) string { return m.Version }},
+		{"feature compatibility version", CauseVersion, func(m *record.MemberFacts) string { return m.FCV }},
+		{"operating system", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.OS }},
+		{"kernel", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.Kernel }},
+		{"CPU model", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.CPUModel }},
+		{"CPUs", CauseEnvironment, func(m *record.MemberFacts) string { return positive(int64(m.Machine.CPUs)) }},
+		{"memory", CauseEnvironment, func(m *record.MemberFacts) string {
+			if m.Machine.MemoryMB == 0 {
+				return ""
+			}
+			// Equal machines report a few MB apart.
+			return fmt.Sprintf("%.1f GiB", float64(m.Machine.MemoryMB)/1024)
+		}},
+	}
+	members := make([][]*record.MemberFacts, len(b.c.Targets))
+	names := map[string]bool{}
+	for t := range b.c.Targets {
+		for i := range b.c.Targets[t].Members {
+			m := &b.c.Targets[t].Members[i]
+			if m.Role == "ARBITER" {
+				continue
+			}
+			members[t] = append(members[t], m)
+			for name := range m.Settings {
+				names[name] = true
+			}
+		}
+	}
+	for _, name := range sortedKeys(names, strings.Compare) {
+		facts = append(facts, fact{name, b.settingCause(name, members), func(m *record.MemberFacts) string { return m.Settings[name] }})
+	}
+
+	add := func(name string, cause Cause, values []string) {
+		known := ""
+		differs := false
+		for t, v := range values {
+			if len(members[t]) == 0 {
+				values[t] = "unknown"
+				continue
+			}
+			if strings.Contains(v, valueSeparator) || known != "" && v != known {
+				differs = true
+			}
+			known = v
+		}
+		if differs {
+			b.c.Fairness.Parity = append(b.c.Fairness.Parity, Parity{Fact: name, Cause: cause, Values: values})
+		}
+	}
+	distribution := make([]string, len(members))
+	git := make([]string, len(members))
+	count := make([]string, len(members))
+	for t := range b.c.Targets {
+		distribution[t], git[t] = b.c.Targets[t].Distribution, cmp.Or(short(b.c.Targets[t].GitVersion), "none")
+		count[t] = fmt.Sprint(len(members[t]))
+	}
+	add("distribution", CauseVersion, distribution)
+	add("git version", CauseVersion, git)
+	add("data-bearing members", CauseEnvironment, count)
+	for _, f := range facts {
+		values := make([]string, len(members))
+		for t := range members {
+			var distinct []string
+			for _, m := range members[t] {
+				if v := cmp.Or(f.of(m), "none"); !slices.Contains(distinct, v) {
+					distinct = append(distinct, v)
+				}
+			}
+			slices.Sort(distinct)
+			values[t] = strings.Join(distinct, valueSeparator)
+		}
+		add(f.name, f.cause, values)
+	}
+	slices.SortStableFunc(b.c.Fairness.Parity, func(x, y Parity) int {
+		rank := func(c Cause) int {
+			if c == CauseEnvironment {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Compare(rank(x.Cause), rank(y.Cause))
+	})
+}
+
+// valueSeparator stands between the values of one target's members.
+const valueSeparator = " / "
+
+// settingCause tells whom a setting belongs to. What a build is made of, a
+// setting that one version does not know, and a parameter that nobody set
+// (so that it is the version's default) come with the version.
+func (b *builder) settingCause(name string, members [][]*record.MemberFacts) Cause {
+	if strings.HasPrefix(name, "buildInfo.") {
+		return CauseVersion
+	}
+	parameter, isParameter := strings.CutPrefix(name, "setParameter.")
+	set := false
+	for t := range members {
+		knows := false
+		for _, m := range members[t] {
+			_, has := m.Settings[name]
+			_, given := m.Settings["cmdLine.setParameter."+parameter]
+			knows = knows || has
+			set = set || given
+		}
+		if isParameter && !knows && len(members[t]) > 0 {
+			return CauseVersion
+		}
+	}
+	if isParameter && !set {
+		return CauseVersion
+	}
+	return CauseEnvironment
+}
+
+func positive(n int64) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}

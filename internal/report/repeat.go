@@ -1,0 +1,195 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+)
+
+func (c *Comparison) repeatSection() section {
+	r := &c.Run
+	s := section{ID: "repeat", Title: "How to repeat it"}
+	s.Blocks = append(s.Blocks, c.recipe()...)
+	t := &sheet{Caption: "Settings", Columns: []column{{Head: "setting"}, {Head: "value", Wrap: true}}}
+	add := func(name, value string) {
+		t.Rows = append(t.Rows, row{Cells: []cell{{Text: name}, {Text: cmp.Or(value, none)}}})
+	}
+	x := &r.Settings
+	add("workload", x.Workload)
+	add("seed", fmt.Sprint(x.Seed))
+	add("workers", fmt.Sprint(x.Workers))
+	add("ops-per-worker", thousands(x.OpsPerWorker))
+	add("mix", mixText(x.Mix))
+	add("insert-batch, find-batch, find-limit", fmt.Sprintf("%d, %d, %d", x.InsertBatch, x.FindBatch, x.FindLimit))
+	add("duration, warm-up, pause between cells", fmt.Sprintf("%s, %s, %s", seconds(x.Duration.Seconds()), durationText(x.Warmup), durationText(r.Interval)))
+	if x.Rate > 0 {
+		add("rate", number(x.Rate)+" commands/s")
+	}
+	add("order", r.Order)
+	add("read preference", x.ReadPreference)
+	add("write concern", cmp.Or(x.WriteConcern, "the server's default"))
+	if x.OpTimeout > 0 {
+		add("op-timeout", x.OpTimeout.String())
+	}
+	add("tool", strings.TrimSpace(fmt.Sprintf("sandbox %s %s", r.Tool.Version, r.Tool.Commit)))
+	add("built and run with", fmt.Sprintf("%s on %s/%s", r.Tool.GoVersion, r.Tool.OS, r.Tool.Arch))
+	if m := r.LoadHost; m != (record.MachineFacts{}) {
+		add("load host", machineText(m))
+	}
+	for i := range c.Targets {
+		if v := c.Targets[i].GitVersion; v != "" {
+			add("git version of "+c.Targets[i].Name, v)
+		}
+	}
+	s.Blocks = append(s.Blocks, block{Table: t})
+
+	if len(r.Files) > 0 {
+		files := &sheet{Caption: "Input files; the record keeps a copy of each", Columns: []column{{Head: "file"}, {Head: "SHA-256", Whole: true}}}
+		for _, f := range r.Files {
+			files.Rows = append(files.Rows, row{Cells: []cell{{Text: f.Name}, {Text: f.SHA256}}})
+		}
+		s.Blocks = append(s.Blocks, block{Table: files})
+	}
+	if len(c.Fairness.Sequences) > 0 {
+		prints := &sheet{
+			Caption: "Commands sent to all targets of a size and iteration",
+			Columns: []column{{Head: "size"}, {Head: "it.", Right: true}, {Head: "same"}, {Head: "proven over", Right: true}, {Head: "fingerprint", Whole: true}},
+			Note:    "Proven over: commands per target, all workers together. A fingerprint is shown where one covers the same commands on all targets; else equality was proven checkpoint by checkpoint.",
+		}
+		for _, q := range c.Fairness.Sequences {
+			same := cell{Text: "yes"}
+			if !q.Same {
+				same = cell{Text: "NO", Tone: toneBad}
+			} else if q.Commands == 0 {
+				same = cell{Text: "unproven", Tone: toneCaution}
+			}
+			over := none
+			if q.Commands > 0 {
+				over = thousands(q.Commands)
+			}
+			prints.Rows = append(prints.Rows, row{Cells: []cell{
+				{Text: c.Groups[q.Group].Label}, {Text: fmt.Sprint(q.Iteration)}, same, {Text: over}, {Text: cmp.Or(q.Fingerprint, none)},
+			}})
+		}
+		s.Blocks = append(s.Blocks, block{Table: prints})
+	}
+	return s
+}
+
+// recipe is the whole way from nothing to this report, to be copied.
+func (c *Comparison) recipe() []block {
+	r := &c.Run
+	if len(r.CommandLine) == 0 {
+		return nil
+	}
+	if len(r.CommandLine) < 2 || r.CommandLine[1] != "bench" {
+		return []block{{Code: []string{shellQuote(r.CommandLine), "sandbox report"}}}
+	}
+	up := []string{"sandbox", "up"}
+	var commands []string
+	named := "" // the environment, by the first file
+	for i, f := range r.Files {
+		name := path.Base(f.Name)
+		if strings.HasPrefix(name, "-") {
+			name = "./" + name
+		}
+		commands = append(commands, fmt.Sprintf("jq -j '.files[%d].text' %s > %s",
+			i, shellQuote([]string{"runs/" + r.ID + "/run.json"}), shellQuote([]string{name})))
+		up = append(up, "-var-file", name)
+		if i == 0 {
+			named = strings.TrimSuffix(strings.TrimSuffix(name, ".json"), ".tfvars")
+		}
+	}
+	var blocks []block
+	if len(r.Files) > 0 {
+		if r.Environment != "" && r.Environment != named {
+			up = append(up, "-env", r.Environment)
+		}
+		if r.Platform != "" {
+			up = append(up, "--platform", r.Platform)
+		}
+		commands = append(commands, shellQuote(up))
+		blocks = append(blocks, block{Text: "With this record in runs/ and sandbox " + cmp.Or(r.Tool.Version, "of the version below") +
+			". The first lines write the environment's files from the copies in the record; variables that were set outside of files are not among them."})
+	}
+	commands = append(commands, shellQuote(r.CommandLine), "sandbox report", shellQuote(append([]string{"sandbox", "down"}, environmentFlag(r.Environment)...)))
+	return append(append(blocks, block{Code: commands}), c.fingerprintRecipe()...)
+}
+
+func environmentFlag(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return []string{"-env", name}
+}
+
+// fingerprintRecipe recomputes a fingerprint of this page without a server.
+func (c *Comparison) fingerprintRecipe() []block {
+	x := &c.Run.Settings
+	i := slices.IndexFunc(c.Cells, func(v Cell) bool {
+		return v.State == StateCounted && v.Result != nil && v.Result.Complete && v.Result.Fingerprint != ""
+	})
+	if i < 0 {
+		return []block{{Text: fmt.Sprintf("No cell sent its whole pass of %s commands, so there is no fingerprint that `sandbox workload fingerprint` could recompute; "+
+			"with a smaller --ops-per-worker there is.", thousands(x.OpsPerWorker*int64(x.Workers)))}}
+	}
+	v := &c.Cells[i]
+	var command []string
+	for _, part := range [][]string{
+		{"sandbox", "workload", "fingerprint", "--size", fmt.Sprint(v.Size), "--iteration", fmt.Sprint(v.Iteration)},
+		{"  --workload", x.Workload, "--seed", fmt.Sprint(x.Seed), "--workers", fmt.Sprint(x.Workers), "--ops-per-worker", fmt.Sprint(x.OpsPerWorker)},
+		{"  --mix", mixText(x.Mix)},
+		{"  --insert-batch", fmt.Sprint(x.InsertBatch), "--find-batch", fmt.Sprint(x.FindBatch), "--find-limit", fmt.Sprint(x.FindLimit)},
+	} {
+		command = append(command, part[0]+" "+shellQuote(part[1:]))
+	}
+	return []block{
+		{Text: fmt.Sprintf("The fingerprint of a whole pass needs no server; other sizes and iterations likewise. This prints %s, if the commands are still the same:", v.Result.Fingerprint)},
+		{Code: strings.Split(strings.Join(command, " \\\n"), "\n")},
+	}
+}
+
+func durationText(d time.Duration) string {
+	if d == 0 {
+		return "none"
+	}
+	return seconds(d.Seconds())
+}
+
+func machineText(m record.MachineFacts) string {
+	var parts []string
+	if m.CPUs > 0 {
+		parts = append(parts, plural(m.CPUs, "CPU", "CPUs"))
+	}
+	if m.MemoryMB > 0 {
+		parts = append(parts, fmt.Sprintf("%.1f GiB", float64(m.MemoryMB)/1024))
+	}
+	for _, s := range []string{m.CPUModel, m.OS, m.Kernel} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// shellQuote writes a command line so that a POSIX shell reads it back.
+func shellQuote(args []string) string {
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		plain := a != "" && !strings.ContainsFunc(a, func(r rune) bool {
+			letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+			return !letter && !strings.ContainsRune("-_./:=,@%+", r)
+		})
+		if plain {
+			quoted[i] = a
+		} else {
+			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
