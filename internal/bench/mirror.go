@@ -79,7 +79,7 @@ done`
 // pull brings what is new in the record in remote: finished cells, the
 // journal, the head; once the run there has ended also what was not
 // finished. It returns how many finished cells came.
-func (m *mirror) pull(ctx context.Context, host Host, remote string, ended bool) error {
+func (m *mirror) pull(ctx context.Context, host Host, remote, scratch string, ended bool) error {
 	which := "finished"
 	if ended {
 		which = "all"
@@ -104,10 +104,10 @@ func (m *mirror) pull(ctx context.Context, host Host, remote string, ended bool)
 			return fmt.Errorf("fetch cell %s: %w", name, err)
 		}
 	}
-	if err := m.pullJournal(ctx, host, remote); err != nil {
+	if err := m.pullJournal(ctx, host, remote, scratch); err != nil {
 		return fmt.Errorf("fetch journal: %w", err)
 	}
-	if err := m.pullHead(ctx, host, remote, ended); err != nil {
+	if err := m.pullHead(ctx, host, remote, scratch, ended); err != nil {
 		return fmt.Errorf("fetch %s: %w", runFile, err)
 	}
 	return nil
@@ -160,12 +160,20 @@ func removeLeftovers(dir string) error {
 	return err
 }
 
+// getCopy fetches a file that may change meanwhile.
+func getCopy(ctx context.Context, host Host, remote, scratch, local string) error {
+	if _, err := host.Output(ctx, `cp -- "$1" "$2"`, remote, scratch); err != nil {
+		return err
+	}
+	return host.Get(ctx, scratch, local)
+}
+
 // pullJournal appends what is new. The journal there only grows, so what is
 // here is its beginning.
-func (m *mirror) pullJournal(ctx context.Context, host Host, remote string) error {
+func (m *mirror) pullJournal(ctx context.Context, host Host, remote, scratch string) error {
 	tmp := filepath.Join(m.dir, ".journal-new")
 	defer func() { _ = os.Remove(tmp) }()
-	if err := host.Get(ctx, remote+"/"+journalFile, tmp); err != nil {
+	if err := getCopy(ctx, host, remote+"/"+journalFile, scratch, tmp); err != nil {
 		return err
 	}
 	there, err := os.ReadFile(tmp)
@@ -198,10 +206,10 @@ func (m *mirror) readJournal() ([]byte, error) {
 
 // pullHead brings run.json. A run counts as finished here only when all of
 // it is here.
-func (m *mirror) pullHead(ctx context.Context, host Host, remote string, ended bool) error {
+func (m *mirror) pullHead(ctx context.Context, host Host, remote, scratch string, ended bool) error {
 	tmp := filepath.Join(m.dir, ".run-new")
 	defer func() { _ = os.Remove(tmp) }()
-	if err := host.Get(ctx, remote+"/"+runFile, tmp); err != nil {
+	if err := getCopy(ctx, host, remote+"/"+runFile, scratch, tmp); err != nil {
 		return err
 	}
 	data, err := os.ReadFile(tmp)

@@ -30,8 +30,8 @@ type Remote struct {
 	// job file's path follows them. CheckCommand are those of a call that
 	// shows whether the program runs there at all.
 	JobCommand, CheckCommand []string
-	// Dir is the folder for everything on the load host, relative to the
-	// login directory unless absolute. Empty is "sandbox".
+	// Dir is the folder for everything on the load host, relative to the home
+	// directory unless absolute. Empty is "sandbox".
 	Dir string
 	// Patience is for how long the load host may be out of reach; 0 is an
 	// hour. The run there goes on meanwhile.
@@ -118,7 +118,6 @@ type follower struct {
 	tail      []byte // what the job said last beside its events
 	deaths    int
 	over      bool // the run has ended, and all of it is here
-	connected bool
 	stopping  bool
 
 	mu       sync.Mutex
@@ -285,13 +284,15 @@ func (f *follower) attach(state JobState) {
 
 // places are the paths on the load host.
 type places struct {
-	program, runs, run, job, jobFile string
-	system, machine                  string
-	known                            bool // the run has a record there
+	program, runs, run    string
+	job, jobFile, scratch string
+	system, machine       string
+	known                 bool // the run has a record there
 }
 
 const prepareScript = `set -eu
 umask 077
+cd
 mkdir -p -- "$1/bin" "$1/runs" "$1/jobs"
 cd -- "$1"
 pwd -P
@@ -313,7 +314,8 @@ func (f *follower) prepare(ctx context.Context, host Host) (places, error) {
 	}
 	root, job := lines[0], lines[0]+"/jobs/"+notInPath.ReplaceAllString(f.ID, "_")
 	return places{
-		program: root + "/bin/sandbox", runs: root + "/runs", run: root + "/runs/" + f.ID, job: job, jobFile: job + ".json",
+		program: root + "/bin/sandbox", runs: root + "/runs", run: root + "/runs/" + f.ID,
+		job: job, jobFile: job + ".json", scratch: job + ".copy",
 		system: lines[1], machine: lines[2], known: lines[3] == "known",
 	}, nil
 }
@@ -398,7 +400,7 @@ func (f *follower) follow(ctx context.Context, host Host, at places) (JobState, 
 				return
 			case <-wake:
 			}
-			if err := f.mirror.pull(ctx, host, at.run, false); err != nil {
+			if err := f.mirror.pull(ctx, host, at.run, at.scratch, false); err != nil {
 				if missing := f.recordMissing(ctx, host, at); missing {
 					continue // the job has not made it yet
 				}
@@ -478,7 +480,7 @@ func (f *follower) fetch(ctx context.Context, host Host, at places) error {
 	if f.recordMissing(ctx, host, at) {
 		return nil
 	}
-	return f.mirror.pull(ctx, host, at.run, true)
+	return f.mirror.pull(ctx, host, at.run, at.scratch, true)
 }
 
 // ended deals with a job that is over.
@@ -546,7 +548,7 @@ func (f *follower) doneCells() (int, error) {
 func (f *follower) cleanUp(ctx context.Context, host Host, at places) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	if _, err := host.Output(ctx, `rm -rf -- "$1" "$2"`, at.job, at.jobFile); err != nil {
+	if _, err := host.Output(ctx, `rm -rf -- "$@"`, at.job, at.jobFile, at.scratch); err != nil {
 		return fmt.Errorf("clean up on the load host: %w", err)
 	}
 	return nil

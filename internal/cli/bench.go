@@ -14,7 +14,6 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/bench"
 	"github.com/mongo-sandbox/sandbox/internal/environment"
 	"github.com/mongo-sandbox/sandbox/internal/record"
-	"github.com/mongo-sandbox/sandbox/internal/remote"
 	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
@@ -31,12 +30,14 @@ type benchOptions struct {
 	json        bool
 	// given are the flags on the command line.
 	given map[string]bool
-	// dial connects to the machines of an environment that has some.
-	dial func(ctx context.Context, inventory *environment.Inventory, dir, machine string) (*remote.Conn, error)
+	// dial connects to the machines of an environment that has some; nil is
+	// the environment's own way.
+	dial dialer
 }
 
-func newBench(a *app) *cobra.Command {
-	o := &benchOptions{}
+func newBench(a *app) *cobra.Command { return benchCommand(a, &benchOptions{}) }
+
+func benchCommand(a *app, o *benchOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench --sizes 1M,4M,8M",
 		Short: "Run the same commands against every deployment and keep the results",
@@ -80,12 +81,16 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 		return err
 	}
 	platform := a.platform(name, "", nil)
-	inventory, err := platform.Inventory()
+	var inventory *environment.Inventory
+	if a.platformOf(name) == environment.GCP {
+		inventory, err = a.cloudInventory(name)
+	} else {
+		inventory, err = platform.Inventory()
+	}
 	if err != nil {
 		return notUp(name, err)
 	}
-	dir := filepath.Join(a.stateRoot(), name)
-	password, err := secret.Read(filepath.Join(dir, inventory.PasswordFile))
+	password, err := secret.Read(filepath.Join(a.stateDir(name), inventory.PasswordFile))
 	if err != nil {
 		return err
 	}
@@ -121,12 +126,11 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 	if inventory.Platform == environment.Local {
 		return a.runBench(ctx, options, o.json)
 	}
-	if o.dial == nil {
-		return usagef("a bench on platform %s is not possible with this version", inventory.Platform)
+	dial := o.dial
+	if dial == nil {
+		dial = a.dial(inventory)
 	}
-	host, err := a.remoteBench(inventory, func(ctx context.Context, machine string) (*remote.Conn, error) {
-		return o.dial(ctx, inventory, dir, machine)
-	})
+	host, err := a.remoteBench(inventory, dial)
 	if err != nil {
 		return err
 	}
