@@ -3,6 +3,7 @@ package gcp
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -71,27 +72,50 @@ func newAccess(env map[string]string) (*access, error) {
 		a.options = append(a.options, option.WithAuthCredentials(auth.NewCredentials(&auth.CredentialsOptions{TokenProvider: staticToken(token)})))
 		return a, nil
 	}
-	o := &credentials.DetectOptions{Scopes: []string{scope}}
-	if given := firstOf(env, "GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON"); strings.HasPrefix(strings.TrimSpace(given), "{") {
-		o.CredentialsJSON = []byte(given)
-	} else if given != "" {
-		o.CredentialsFile = given
-	} else {
-		o.CredentialsFile = env["GOOGLE_APPLICATION_CREDENTIALS"]
-	}
-	if o.CredentialsFile != "" {
-		if _, err := os.Stat(o.CredentialsFile); err != nil {
-			return nil, &Problem{Summary: fmt.Sprintf("the file of Google credentials cannot be read: %v", err), Fix: "Correct GOOGLE_APPLICATION_CREDENTIALS, or unset it and run `gcloud auth application-default login`."}
-		}
-	}
-	found, err := credentials.DetectDefault(o)
+	found, err := detectCredentials(env)
 	if err != nil {
-		return nil, &Problem{Summary: fmt.Sprintf("there are no usable Google credentials (%v)", err), Fix: credentialsFix}
+		return nil, err
 	}
 	a.auth = found
 	a.options = append(a.options, option.WithAuthCredentials(found))
 	return a, nil
 }
+
+// detectCredentials takes those of the variables, as a path or as text, or
+// else Google's defaults.
+func detectCredentials(env map[string]string) (*auth.Credentials, error) {
+	given := firstOf(env, "GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON", "GOOGLE_APPLICATION_CREDENTIALS")
+	o := &credentials.DetectOptions{Scopes: []string{scope}}
+	if given == "" {
+		found, err := credentials.DetectDefault(o)
+		if err != nil {
+			return nil, &Problem{Summary: "there are no usable Google credentials (" + oneLine(err) + ")", Fix: credentialsFix}
+		}
+		return found, nil
+	}
+	text := []byte(given)
+	if !strings.HasPrefix(strings.TrimSpace(given), "{") {
+		var err error
+		if text, err = os.ReadFile(given); err != nil {
+			return nil, &Problem{Summary: fmt.Sprintf("the file of Google credentials cannot be read (%v)", err), Fix: "Correct GOOGLE_APPLICATION_CREDENTIALS, or unset it and run `gcloud auth application-default login`."}
+		}
+	}
+	// They are the user's own, of whatever type they say.
+	var kind struct {
+		Type credentials.CredType `json:"type"`
+	}
+	err := json.Unmarshal(text, &kind)
+	if err == nil {
+		var found *auth.Credentials
+		if found, err = credentials.NewCredentialsFromJSON(kind.Type, text, o); err == nil {
+			return found, nil
+		}
+	}
+	return nil, &Problem{Summary: "the Google credentials that are given are not valid (" + oneLine(err) + ")", Fix: credentialsFix}
+}
+
+// oneLine is an error's text without line breaks.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 type staticToken string
 

@@ -324,9 +324,9 @@ func (p *Platform) writeApplied(t *terraform, content *tfjson.Plan) error {
 	return t.write(appliedFile, append(text, '\n'))
 }
 
-// addressOf is where Terraform keeps a resource of ours, by its kind and name.
-func (plan *Plan) creating(r Resource) (Change, bool) {
-	for _, c := range plan.Changes {
+// creating is the change that would make a resource which is there already.
+func (p *Plan) creating(r Resource) (Change, bool) {
+	for _, c := range p.Changes {
 		if c.created && c.Kind == r.Kind && c.Name == r.Name {
 			return c, true
 		}

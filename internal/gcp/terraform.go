@@ -154,22 +154,18 @@ func initFix(text string) string {
 	return ""
 }
 
-// textDiagnostics are the errors in what Terraform prints for people, as far
-// as is needed: the first line of each.
+// textDiagnostics are the errors in what Terraform prints for people.
 func textDiagnostics(text string) []Diagnostic {
 	var found []Diagnostic
-	for block := range strings.SplitSeq(text, "Error: ") {
-		lines := strings.Split(block, "\n")
-		if len(found) == 0 && !strings.Contains(text, "Error: "+lines[0]) {
-			continue
-		}
+	for _, block := range strings.Split(text, "Error: ")[1:] {
+		summary, rest, _ := strings.Cut(block, "\n")
 		var detail []string
-		for _, line := range lines[1:] {
+		for line := range strings.SplitSeq(rest, "\n") {
 			if line = strings.Trim(line, " \t│╷╵"); line != "" {
 				detail = append(detail, line)
 			}
 		}
-		found = append(found, Diagnostic{Summary: strings.TrimSpace(lines[0]), Detail: strings.Join(detail, " ")})
+		found = append(found, Diagnostic{Summary: strings.TrimSpace(summary), Detail: strings.Join(detail, " ")})
 	}
 	return found
 }
