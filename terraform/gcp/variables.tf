@@ -39,17 +39,6 @@ variable "project_id" {
   default     = null
 }
 
-variable "state_bucket" {
-  description = "Cloud Storage bucket that Terraform keeps its state in. Unset, it is a file in the environment's folder."
-  type        = string
-  default     = null
-
-  validation {
-    condition     = var.state_bucket == null || can(regex("^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$", var.state_bucket))
-    error_message = "The bucket is its name alone, without gs://."
-  }
-}
-
 variable "region" {
   description = "Google Cloud region."
   type        = string
