@@ -16,9 +16,9 @@ import (
 
 // Runner prepares and measures single cells.
 type Runner interface {
-	// Inspect asks a target for its facts. An error means that the target
-	// cannot be reached.
-	Inspect(ctx context.Context, t Target) (record.Target, error)
+	// Inspect asks a target for its facts; warnings name those it did not
+	// tell. An error means that the target cannot be reached.
+	Inspect(ctx context.Context, t Target) (facts record.Target, warnings []string, err error)
 	// RunCell drops, indexes and seeds, waits for the secondaries, runs the
 	// load and explains, and writes to the cell's files as it goes; the
 	// caller ends the cell. The outcome's validity, its identity excepted,
@@ -110,7 +110,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := b.open(ctx); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
-	err := b.run(ctx)
+	present, stop := whilePresent(ctx, o.Gone, o.Targets)
+	err := b.run(present)
+	if errors.Is(context.Cause(present), errGone) {
+		err = b.gone()
+	}
+	stop()
 	result := &Result{Dir: b.writer.Dir(), Run: b.writer.Run(), Cells: len(b.cells), Skipped: b.skipped}
 	result.count(b.cells, b.states, b.Reruns)
 	if err = errors.Join(err, b.writer.Close()); err != nil {
@@ -149,7 +154,7 @@ func (b *bench) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("describe the load host: %w", err)
 	}
-	targets, down, err := b.inspect(ctx)
+	targets, warnings, down, err := b.inspect(ctx)
 	if err != nil {
 		return err
 	}
@@ -157,6 +162,7 @@ func (b *bench) open(ctx context.Context) error {
 		Started: b.Now().UTC(), Environment: b.Environment, Platform: b.Platform, Engine: engineOf(targets),
 		Tool: b.Tool, CommandLine: b.CommandLine, Settings: b.Settings, Sizes: b.Sizes, Order: b.Order,
 		Baseline: b.Baseline, Targets: targets, Files: b.Files, LoadHost: host, Interval: b.Interval,
+		Warnings: warnings,
 	}
 	if run.Baseline == "" {
 		run.Baseline = targets[0].Name
@@ -181,18 +187,21 @@ func (b *bench) open(ctx context.Context) error {
 	return nil
 }
 
-// inspect asks all targets for their facts. down has the reason for those
-// that did not answer; when none does, that is an error.
-func (b *bench) inspect(ctx context.Context) (targets []record.Target, down []error, err error) {
+// inspect asks all targets for their facts. warnings name facts that were not
+// told, down has the reason for those targets that did not answer; when none
+// does, that is an error.
+func (b *bench) inspect(ctx context.Context) (targets []record.Target, warnings []string, down []error, err error) {
 	targets = make([]record.Target, len(b.Targets))
 	down = make([]error, len(b.Targets))
 	failed := &DownError{}
 	for i, t := range b.Targets {
 		b.progress.send(Event{Phase: Inspecting, Target: t.Name})
-		targets[i], down[i] = b.Runner.Inspect(ctx, t)
+		var missing []string
+		targets[i], missing, down[i] = b.Runner.Inspect(ctx, t)
 		if ctx.Err() != nil {
-			return nil, nil, interrupted(ctx)
+			return nil, nil, nil, interrupted(ctx)
 		}
+		warnings = append(warnings, missing...)
 		if down[i] != nil {
 			targets[i] = t.described()
 			failed.Targets = append(failed.Targets, t.Name)
@@ -200,9 +209,9 @@ func (b *bench) inspect(ctx context.Context) (targets []record.Target, down []er
 		}
 	}
 	if len(failed.Targets) == len(b.Targets) {
-		return nil, nil, failed
+		return nil, nil, nil, failed
 	}
-	return targets, down, nil
+	return targets, warnings, down, nil
 }
 
 // described is the target as the options know it.
@@ -297,7 +306,8 @@ func readStates(dir string) (map[record.CellID]state, error) {
 	return states, nil
 }
 
-// completeFacts adds the facts of targets that were down when the run began.
+// completeFacts adds the facts of targets that were down when the run began,
+// and what is new of what the targets do not tell.
 func (b *bench) completeFacts(now record.Run) error {
 	run := b.writer.Run()
 	changed := false
@@ -305,6 +315,11 @@ func (b *bench) completeFacts(now record.Run) error {
 	for i := range targets {
 		if targets[i].ActualVersion == "" && now.Targets[i].ActualVersion != "" {
 			targets[i], changed = now.Targets[i], true
+		}
+	}
+	for _, warning := range now.Warnings {
+		if warning = record.Redact(warning); !slices.Contains(run.Warnings, warning) {
+			run.Warnings, changed = append(slices.Clone(run.Warnings), warning), true
 		}
 	}
 	if !changed {
@@ -320,6 +335,25 @@ func (b *bench) giveUp(target string, cause error) error {
 	b.down.causes = append(b.down.causes, cause)
 	b.progress.send(Event{Phase: TargetDown, Target: target, Reason: record.Redact(cause.Error())})
 	return b.writer.Log(record.Event{At: b.Now(), Event: record.TargetDown, Target: target, Reason: cause.Error()})
+}
+
+// gone gives up all targets that are not down yet.
+func (b *bench) gone() error {
+	for _, t := range b.Targets {
+		if b.isDown(t.Name) {
+			continue
+		}
+		if err := b.giveUp(t.Name, errGone); err != nil {
+			return err
+		}
+	}
+	b.skipped = 0
+	for _, id := range b.cells {
+		if !b.done(b.states[id]) {
+			b.skipped++
+		}
+	}
+	return b.down
 }
 
 func (b *bench) isDown(target string) bool {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -383,5 +385,66 @@ func TestTwoRunsInOneSecond(t *testing.T) {
 			t.Errorf("run id %s", result.Run.ID)
 		}
 		seen[result.Run.ID] = true
+	}
+}
+
+// TestEnvironmentTakenDown: nobody waits for servers that were taken down.
+func TestEnvironmentTakenDown(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gone atomic.Bool
+	o := options(t, &fakeRunner{cell: func(ctx context.Context, _ Job, cell *record.CellWriter) (record.Cell, error) {
+		if cell.ID().Target == "a" {
+			return goodCell(), nil
+		}
+		gone.Store(true)
+		// Still there: whoever removes the state first waits for the end.
+		if sleep(ctx, 2*goneEvery) {
+			_ = listener.Close()
+		}
+		<-ctx.Done()
+		out := goodCell()
+		out.Interrupted = true
+		return out, nil
+	}})
+	for i := range o.Targets {
+		o.Targets[i].Members = []Member{{Name: "m", Address: listener.Addr().String()}}
+	}
+	o.Gone = gone.Load
+	result, err := Run(t.Context(), o)
+	var down *DownError
+	if !errors.As(err, &down) || !errors.Is(err, loadgen.ErrTargetDown) || !errors.Is(err, errGone) {
+		t.Fatalf("error = %v", err)
+	}
+	if result.Finished != 1 || result.Skipped != 5 || len(down.Targets) != 2 {
+		t.Errorf("result = %+v", result)
+	}
+	if got := statuses(t, result.Dir); got[record.Partial] != 1 {
+		t.Errorf("statuses = %v", got)
+	}
+}
+
+func TestMissingFactsAreWarnings(t *testing.T) {
+	runner := &fakeRunner{missing: []string{"member m does not tell its parameters"}}
+	o := options(t, runner)
+	o.Targets = o.Targets[:1]
+	result, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := result.Run.Warnings; !slices.Equal(got, runner.missing) {
+		t.Errorf("warnings = %q", got)
+	}
+	runner.missing = append(runner.missing, "mongodb://u:hunter2@h refused")
+	o.Resume = result.Dir
+	for range 2 {
+		if result, err = Run(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := result.Run.Warnings; len(got) != 2 || strings.Contains(got[1], "hunter2") {
+		t.Errorf("warnings after resuming = %q", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 // attempt.
 type fakeRunner struct {
 	inspect func(Target) (record.Target, error)
+	missing []string // warnings of every target
 	cell    func(context.Context, Job, *record.CellWriter) (record.Cell, error)
 
 	mu   sync.Mutex
@@ -23,11 +24,12 @@ func (f *fakeRunner) LoadHost(context.Context) (record.MachineFacts, error) {
 	return record.MachineFacts{CPUs: 2}, nil
 }
 
-func (f *fakeRunner) Inspect(_ context.Context, t Target) (record.Target, error) {
+func (f *fakeRunner) Inspect(_ context.Context, t Target) (record.Target, []string, error) {
 	if f.inspect != nil {
-		return f.inspect(t)
+		facts, err := f.inspect(t)
+		return facts, f.missing, err
 	}
-	return factsOf(t), nil
+	return factsOf(t), f.missing, nil
 }
 
 func factsOf(t Target) record.Target {

@@ -56,24 +56,29 @@ func (r *InProcess) LoadHost(ctx context.Context) (record.MachineFacts, error) {
 }
 
 // Inspect asks every member for its facts.
-func (r *InProcess) Inspect(ctx context.Context, t Target) (record.Target, error) {
+func (r *InProcess) Inspect(ctx context.Context, t Target) (out record.Target, warnings []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
 	members, err := connectMembers(ctx, t, r.AppName)
 	if err != nil {
-		return record.Target{}, err
+		return record.Target{}, nil, err
 	}
 	defer members.close(ctx)
-	out := t.described()
+	out = t.described()
 	for _, m := range members {
 		facts, err := m.client.Facts(ctx)
 		if err != nil {
-			return record.Target{}, fmt.Errorf("inspect member %s: %w", m.Name, err)
+			return record.Target{}, nil, fmt.Errorf("inspect member %s: %w", m.Name, err)
 		}
 		out.Members = append(out.Members, record.MemberFacts{
 			Name: m.Name, Address: m.Address, Role: facts.State, Version: facts.Version, FCV: facts.FCV,
 			Machine: record.MachineFacts(facts.Machine), Settings: facts.Settings,
 		})
+		if !m.Arbiter { // one holds no users and no data: it tells next to nothing
+			for _, missing := range facts.Missing {
+				warnings = append(warnings, fmt.Sprintf("member %s does not tell everything that is compared: %s", m.Name, missing))
+			}
+		}
 		if facts.Embedded {
 			out.Engine = record.EngineEmbedded
 		}
@@ -81,7 +86,7 @@ func (r *InProcess) Inspect(ctx context.Context, t Target) (record.Target, error
 			out.ActualVersion, out.GitVersion = facts.Version, facts.GitVersion
 		}
 	}
-	return out, nil
+	return out, warnings, nil
 }
 
 // RunCell implements Runner.

@@ -58,6 +58,9 @@ type Options struct {
 	Resume string
 
 	Runner Runner
+	// Gone, if set, reports whether the environment has been taken down.
+	// Then servers that refuse connections are not waited for.
+	Gone func() bool
 	// Progress, if set, is called with every event, one at a time. It must
 	// return soon: the load generator may be waiting for it.
 	Progress func(Event)

@@ -96,7 +96,9 @@ func RunRemote(ctx context.Context, o Options, r Remote) (*Result, error) {
 	}
 	err := f.run(ctx)
 	if ctx.Err() != nil && !f.over {
-		err = errors.Join(interrupted(ctx), f.stop(ctx))
+		if err = f.stop(ctx); !f.complete { // else it was just in time
+			err = errors.Join(interrupted(ctx), err)
+		}
 	}
 	result, resultErr := f.result()
 	if err = errors.Join(err, resultErr, f.mirror.close()); err != nil {
@@ -117,7 +119,8 @@ type follower struct {
 	end       *jobEnd
 	tail      []byte // what the job said last beside its events
 	deaths    int
-	over      bool // the run has ended, and all of it is here
+	over      bool // the run has ended, and what it measured is here
+	complete  bool // and that is all
 	stopping  bool
 
 	mu       sync.Mutex
@@ -210,6 +213,8 @@ func (f *follower) run(ctx context.Context) error {
 			continue
 		case !f.Lost(err):
 			return err
+		case f.Gone != nil && f.Gone():
+			return fmt.Errorf("%w: %w", errGone, err)
 		case f.silence() > f.Patience:
 			return &OutOfReachError{For: f.silence(), cause: err}
 		}
@@ -328,7 +333,7 @@ func (f *follower) start(ctx context.Context, host Host, at places, state JobSta
 			return err
 		}
 		if finished, err := f.finished(); err != nil || finished {
-			f.over = finished
+			f.over, f.complete = finished, finished
 			return errors.Join(err, f.cleanUp(ctx, host, at))
 		}
 	} else if began, err := f.mirror.began(); err != nil {
@@ -499,7 +504,7 @@ func (f *follower) ended(ctx context.Context, host Host, at places, state JobSta
 	}
 	switch {
 	case finished:
-		f.over = true
+		f.over, f.complete = true, true
 		return f.cleanUp(ctx, host, at)
 	case f.stopping:
 		f.over = true

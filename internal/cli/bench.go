@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -107,7 +109,11 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 		Files:       inputFiles(inventory.Files),
 		RunsDir:     a.runsDir(),
 		Runner:      newRunner(),
-		Now:         a.now,
+		Gone: func() bool {
+			_, err := os.Stat(filepath.Join(a.stateDir(name), inventoryName))
+			return errors.Is(err, fs.ErrNotExist)
+		},
+		Now: a.now,
 	}
 	if o.resume {
 		err = o.resumeNewest(a, &options)

@@ -67,6 +67,7 @@ func (s *Server) commandTable() map[string]*command {
 		{name: "hostInfo", adminOnly: true, privilege: privMonitor, run: s.hostInfo},
 		{name: "getParameter", adminOnly: true, privilege: privMonitor, run: s.getParameter},
 		{name: "getCmdLineOpts", adminOnly: true, privilege: privMonitor, run: s.getCmdLineOpts},
+		{name: "getDiagnosticData", adminOnly: true, privilege: privMonitor, run: s.getDiagnosticData},
 		{name: "configureFailPoint", adminOnly: true, privilege: privCluster, run: s.configureFailPoint},
 		{name: "shutdown", adminOnly: true, privilege: privCluster, run: s.shutdown},
 

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -153,6 +154,14 @@ func TestServerDescribesItself(t *testing.T) {
 		if _, err := status.LookupErr(absent); err == nil {
 			t.Errorf("serverStatus has %s", absent)
 		}
+	}
+	diagnostic := w.run("admin", bson.D{{Key: "getDiagnosticData", Value: 1}})
+	if diagnostic.Lookup("data", "serverStatus", "pid").Int64() != status.Lookup("pid").Int64() {
+		t.Errorf("getDiagnosticData: %v", diagnostic)
+	}
+	if runtime.GOOS == "linux" && (diagnostic.Lookup("data", "systemMetrics", "cpu", "user_ms").Int64() <= 0 ||
+		diagnostic.Lookup("data", "systemMetrics", "memory", "MemTotal_kb").Int64() <= 0) {
+		t.Errorf("getDiagnosticData: %v", diagnostic)
 	}
 	if host := w.run("admin", bson.D{{Key: "hostInfo", Value: 1}}); host.Lookup("system", "numCores").Int32() < 1 {
 		t.Errorf("hostInfo: %v", host)

@@ -128,6 +128,7 @@ func (c *Client) Facts(ctx context.Context) (Facts, error) {
 		f.Machine = machine(reply)
 		set(f.Settings, "host.numa", text(reply.Lookup("system", "numaEnabled")))
 	}
+	ask(diagnosticCommand()) // Sample wants it
 	sort.Strings(f.Missing)
 	return f, nil
 }

@@ -100,14 +100,78 @@ var sampledValues = [...]struct {
 	{"keys.scanned", [][]string{{"metrics", "queryExecutor", "scanned"}}},
 }
 
-// Sample reads serverStatus and replSetGetStatus of the member of a direct
-// connection. A member without replication is a STANDALONE.
+// systemValues is where getDiagnosticData has the state of the machine, below
+// systemMetrics; the server takes it once a second from Linux's /proc. Times
+// and counts are counters since the machine started.
+var systemValues = [...]struct {
+	name, section, field string
+}{
+	{"system.cpu.user_ms", "cpu", "user_ms"},
+	{"system.cpu.nice_ms", "cpu", "nice_ms"},
+	{"system.cpu.system_ms", "cpu", "system_ms"},
+	{"system.cpu.idle_ms", "cpu", "idle_ms"},
+	{"system.cpu.iowait_ms", "cpu", "iowait_ms"},
+	{"system.cpu.irq_ms", "cpu", "irq_ms"},
+	{"system.cpu.softirq_ms", "cpu", "softirq_ms"},
+	{"system.cpu.steal_ms", "cpu", "steal_ms"}, // taken by the hypervisor
+	{"system.cpu.context_switches", "cpu", "ctxt"},
+	{"system.cpu.running", "cpu", "procs_running"}, // now
+	{"system.cpu.blocked", "cpu", "procs_blocked"}, // now, waiting for I/O
+
+	{"system.memory.total_kib", "memory", "MemTotal_kb"},
+	{"system.memory.available_kib", "memory", "MemAvailable_kb"},
+	{"system.memory.free_kib", "memory", "MemFree_kb"},
+	{"system.memory.cached_kib", "memory", "Cached_kb"},
+	{"system.memory.dirty_kib", "memory", "Dirty_kb"},
+	{"system.memory.huge_pages_kib", "memory", "AnonHugePages_kb"}, // transparent ones
+
+	{"system.net.in_bytes", "netstat", "IpExt:InOctets"},
+	{"system.net.out_bytes", "netstat", "IpExt:OutOctets"},
+	{"system.net.in_segments", "netstat", "Tcp:InSegs"},
+	{"system.net.out_segments", "netstat", "Tcp:OutSegs"},
+	{"system.net.retransmitted_segments", "netstat", "Tcp:RetransSegs"},
+	{"system.net.timeouts", "netstat", "TcpExt:TCPTimeouts"},
+	{"system.net.listen_drops", "netstat", "TcpExt:ListenDrops"},
+
+	{"system.vm.page_faults", "vmstat", "pgfault"},
+	{"system.vm.major_page_faults", "vmstat", "pgmajfault"},
+	{"system.vm.swapped_in_pages", "vmstat", "pswpin"},
+	{"system.vm.swapped_out_pages", "vmstat", "pswpout"},
+}
+
+// diskValues are the values of every disk, "system.disk.<device>.<name>".
+var diskValues = [...]struct {
+	name, field string
+	factor      float64
+}{
+	{"reads", "reads", 1},
+	{"read_bytes", "read_sectors", sectorBytes},
+	{"read_ms", "read_time_ms", 1}, // sum over the reads
+	{"writes", "writes", 1},
+	{"write_bytes", "write_sectors", sectorBytes},
+	{"write_ms", "write_time_ms", 1},
+	{"in_progress", "io_in_progress", 1}, // now
+	{"busy_ms", "io_time_ms", 1},
+	{"queued_ms", "io_queued_ms", 1}, // times the number of operations waiting
+}
+
+// sectorBytes is the unit of /proc/diskstats, whatever the disk's own is.
+const sectorBytes = 512
+
+// Sample reads serverStatus, replSetGetStatus and what getDiagnosticData says
+// of the machine, of the member of a direct connection. A member without
+// replication is a STANDALONE. One that does not tell of its machine is no
+// error: Facts names it in Missing.
 func (c *Client) Sample(ctx context.Context) (Sample, error) {
 	var status bson.Raw
 	if err := c.run(ctx, bson.D{{Key: "serverStatus", Value: 1}}, &status); err != nil {
 		return Sample{}, err
 	}
 	s := Sample{State: "STANDALONE", Values: serverValues(status)}
+	var diagnostic bson.Raw
+	if err := c.run(ctx, diagnosticCommand(), &diagnostic); err == nil {
+		addSystemValues(s.Values, diagnostic)
+	}
 	set, err := c.ReplicaSetStatus(ctx)
 	if hasCode(err, codeNoReplicationEnabled, codeCommandNotFound) {
 		return s, nil
@@ -138,6 +202,48 @@ func serverValues(status bson.Raw) map[string]float64 {
 		}
 	}
 	return values
+}
+
+// diagnosticCommand asks for the last sample of the server's own diagnostic
+// data. The command is the server's own affair, but of long standing: its
+// support tools rest on it.
+func diagnosticCommand() bson.D { return bson.D{{Key: "getDiagnosticData", Value: 1}} }
+
+// systemMetrics is the machine's part of an answer to it; nil when there is
+// none, as on other systems than Linux. Where a process serves several roles
+// it is in a section that they share.
+func systemMetrics(diagnostic bson.Raw) bson.Raw {
+	for _, path := range [][]string{{"data", "systemMetrics"}, {"data", "common", "systemMetrics"}} {
+		if metrics, ok := diagnostic.Lookup(path...).DocumentOK(); ok {
+			return metrics
+		}
+	}
+	return nil
+}
+
+func addSystemValues(values map[string]float64, diagnostic bson.Raw) {
+	metrics := systemMetrics(diagnostic)
+	if metrics == nil {
+		return
+	}
+	for _, v := range systemValues {
+		if n, ok := number(metrics.Lookup(v.section, v.field)); ok {
+			values[v.name] = n
+		}
+	}
+	disks, _ := metrics.Lookup("disks").DocumentOK()
+	elements, _ := disks.Elements()
+	for _, disk := range elements {
+		stats, ok := disk.Value().DocumentOK()
+		if !ok {
+			continue
+		}
+		for _, v := range diskValues {
+			if n, ok := number(stats.Lookup(v.field)); ok {
+				values["system.disk."+disk.Key()+"."+v.name] = n * v.factor
+			}
+		}
+	}
 }
 
 // replicationValues adds the member's own numbers and returns its state.
