@@ -47,6 +47,7 @@ func TestScripts(t *testing.T) {
 			"killmember": killMember,
 			"noservers":  noServers,
 			"nosecrets":  noSecrets,
+			"recompute":  recompute,
 			"uri":        connectionString,
 			"waitfor":    waitFor,
 		},
@@ -248,5 +249,29 @@ func noSecrets(ts *testscript.TestScript, _ bool, args []string) {
 			}
 			return err
 		}))
+	}
+}
+
+// recompute computes the fingerprint of the first cell of a result again,
+// without a server: recompute RESULT.JSON FLAGS….
+func recompute(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 1 {
+		ts.Fatalf("usage: recompute RESULT.JSON FLAGS…")
+	}
+	var result struct {
+		Cells []struct {
+			Complete            bool
+			Fingerprint         string
+			FingerprintCommands int64 `json:"fingerprint_commands"`
+		}
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &result))
+	if len(result.Cells) == 0 || result.Cells[0].Complete || result.Cells[0].FingerprintCommands == 0 {
+		ts.Fatalf("not the result of a pass that was begun and not finished: %+v", result)
+	}
+	c := result.Cells[0]
+	ts.Check(ts.Exec("sandbox", append([]string{"workload", "fingerprint", "--commands", fmt.Sprint(c.FingerprintCommands)}, args[1:]...)...))
+	if got := strings.TrimSpace(ts.ReadFile("stdout")); got != c.Fingerprint {
+		ts.Fatalf("the fingerprint over %d commands is %s, the cell's %s", c.FingerprintCommands, got, c.Fingerprint)
 	}
 }

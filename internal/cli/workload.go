@@ -179,6 +179,7 @@ func runPrint(ctx context.Context, a *app, o *printOptions) error {
 type fingerprintOptions struct {
 	workload  sizedWorkload
 	iteration int
+	commands  int64
 	json      bool
 }
 
@@ -189,7 +190,9 @@ type fingerprintOutput struct {
 	Size          int64  `json:"size"`
 	SequenceID    string `json:"sequence_id"`
 	Fingerprint   string `json:"fingerprint"`
-	// Commands are those of all workers in the pass.
+	// FingerprintCommands of every worker are what Fingerprint covers.
+	FingerprintCommands int64 `json:"fingerprint_commands"`
+	// Commands are those of all workers together.
 	Commands int64 `json:"commands"`
 }
 
@@ -197,13 +200,18 @@ func newWorkloadFingerprint(a *app) *cobra.Command {
 	o := &fingerprintOptions{}
 	cmd := &cobra.Command{
 		Use:   "fingerprint",
-		Short: "Compute the fingerprint of a whole pass, without a server",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runFingerprint(cmd.Context(), a, o) },
+		Short: "Compute the fingerprint of a pass, or of its first commands, without a server",
+		Long: `fingerprint computes, from the settings alone, the fingerprint that a record
+has of a cell: that of the whole pass or, with --commands, of the first so many
+commands of every worker. A report says which of them it proves.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runFingerprint(cmd.Context(), a, o) },
 	}
 	o.workload.add(cmd)
-	cmd.Flags().IntVar(&o.iteration, "iteration", 1, "iteration, from 1")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	flags := cmd.Flags()
+	flags.IntVar(&o.iteration, "iteration", 1, "iteration, from 1")
+	flags.Int64Var(&o.commands, "commands", 0, "only the first `N` commands of every worker; 0 is the pass")
+	flags.BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
 
@@ -216,14 +224,21 @@ func runFingerprint(ctx context.Context, a *app, o *fingerprintOptions) error {
 		return usagef("--iteration %d: want 1 or more", o.iteration)
 	}
 	settings := w.Settings()
+	perWorker := settings.OpsPerWorker
+	if o.commands < 0 || o.commands > perWorker {
+		return usagef("--commands %d: want 1 to the %d of --ops-per-worker, or 0 for all of them", o.commands, perWorker)
+	}
+	if o.commands > 0 {
+		perWorker = o.commands
+	}
 	progress := a.console.NewProgress()
 	task := progress.Task("fingerprint")
 	began := time.Now()
-	fingerprint, err := w.PassFingerprint(ctx, o.iteration, func(done, total int64) {
+	fingerprint, err := w.PrefixFingerprint(ctx, o.iteration, perWorker, func(done, total int64) {
 		task.Update(console.State{Done: done, Total: total,
 			Detail: fmt.Sprintf("%s of %s commands", console.Count(done), console.Count(total))})
 	})
-	commands := settings.OpsPerWorker * int64(settings.Workers)
+	commands := perWorker * int64(settings.Workers)
 	if err != nil {
 		task.Fail("stopped")
 	} else {
@@ -233,7 +248,7 @@ func runFingerprint(ctx context.Context, a *app, o *fingerprintOptions) error {
 	if err != nil {
 		return err
 	}
-	out := fingerprintOutput{1, o.iteration, settings.Size, w.SequenceID(o.iteration), fingerprint, commands}
+	out := fingerprintOutput{1, o.iteration, settings.Size, w.SequenceID(o.iteration), fingerprint, perWorker, commands}
 	if o.json {
 		return a.printJSON(out)
 	}

@@ -592,7 +592,7 @@ func TestIntervalLog(t *testing.T) {
 // The commands that are sent do not depend on how the workers are run.
 func TestFingerprintsAreDeterministic(t *testing.T) {
 	w := newWorkload(t, 16, func(s *workload.Settings) { s.OpsPerWorker = 1_100 })
-	want, err := w.PassFingerprint(context.Background(), 3, nil)
+	want, err := w.PrefixFingerprint(context.Background(), 3, 1_100, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -166,9 +166,11 @@ type Sequence struct {
 	// Commands is over how many commands, all workers together, equality
 	// was proven.
 	Commands int64
-	// Fingerprint is that of the common prefix, when one fingerprint covers
-	// exactly it on all targets.
+	// Fingerprint is that of the first PerWorker commands of every worker,
+	// which all targets were sent; "" and 0 when no fingerprint covers what
+	// they have in common.
 	Fingerprint string
+	PerWorker   int64
 	// Problem says what differs, or why nothing was proven.
 	Problem string
 }

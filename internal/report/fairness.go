@@ -72,6 +72,7 @@ func (b *builder) checkCommands(add addCheck) {
 		return
 	}
 	var commands int64
+	perWorker := b.c.Run.Settings.OpsPerWorker
 	same, unproven := 0, 0
 	var problems []string
 	for _, s := range sequences {
@@ -84,6 +85,7 @@ func (b *builder) checkCommands(add addCheck) {
 		default:
 			same++
 			commands += s.Commands
+			perWorker = min(perWorker, s.PerWorker)
 		}
 	}
 	switch {
@@ -97,8 +99,12 @@ func (b *builder) checkCommands(add addCheck) {
 		if sent := b.fewestSent(); sent > commands {
 			over += " of at least " + thousands(sent)
 		}
-		add(name, OK, "fingerprints equal in all %s, over %s commands per target",
-			plural(len(sequences), "size and iteration pair", "size and iteration pairs"), over)
+		shortest := ""
+		if perWorker > 0 && perWorker < b.c.Run.Settings.OpsPerWorker {
+			shortest = fmt.Sprintf(", which covers the first %s of every worker", thousands(perWorker))
+		}
+		add(name, OK, "fingerprints equal in all %s, over %s commands per target%s",
+			plural(len(sequences), "size and iteration pair", "size and iteration pairs"), over, shortest)
 	}
 }
 

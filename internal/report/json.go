@@ -154,7 +154,9 @@ type jsonSequence struct {
 	Same        bool   `json:"same"`
 	Commands    int64  `json:"commands"`
 	Fingerprint string `json:"fingerprint,omitempty"`
-	Problem     string `json:"problem,omitempty"`
+	// FingerprintCommands of every worker are what Fingerprint covers.
+	FingerprintCommands int64  `json:"fingerprint_commands,omitempty"`
+	Problem             string `json:"problem,omitempty"`
 }
 
 type jsonParity struct {
@@ -262,7 +264,7 @@ func newJSON(c *Comparison) *jsonReport {
 	}
 	for _, s := range c.Fairness.Sequences {
 		g := &c.Groups[s.Group]
-		out.Fairness.Sequences = append(out.Fairness.Sequences, jsonSequence{g.Size, g.Variant, s.Iteration, s.Same, s.Commands, s.Fingerprint, s.Problem})
+		out.Fairness.Sequences = append(out.Fairness.Sequences, jsonSequence{g.Size, g.Variant, s.Iteration, s.Same, s.Commands, s.Fingerprint, s.PerWorker, s.Problem})
 	}
 	for _, p := range c.Fairness.Parity {
 		x := jsonParity{Fact: p.Fact, Cause: p.Cause, Values: []jsonFact{}}

@@ -59,7 +59,7 @@ func (c *Comparison) repeatSection() section {
 		prints := &sheet{
 			Caption: "Commands sent to all targets of a size and iteration",
 			Columns: []column{{Head: "size"}, {Head: "it.", Right: true}, {Head: "same"}, {Head: "proven over", Right: true}, {Head: "fingerprint", Whole: true}},
-			Note:    "Proven over: commands per target, all workers together. A fingerprint is shown where one covers the same commands on all targets; else equality was proven checkpoint by checkpoint.",
+			Note:    "Proven over: the first so many commands of every worker; the fingerprint is theirs.",
 		}
 		for _, q := range c.Fairness.Sequences {
 			same := cell{Text: "yes"}
@@ -69,8 +69,11 @@ func (c *Comparison) repeatSection() section {
 				same = cell{Text: "unproven", Tone: toneCaution}
 			}
 			over := none
-			if q.Commands > 0 {
-				over = thousands(q.Commands)
+			switch {
+			case q.PerWorker > 0:
+				over = thousands(q.PerWorker)
+			case q.Commands > 0:
+				over = "some workers"
 			}
 			prints.Rows = append(prints.Rows, row{Cells: []cell{
 				{Text: c.Groups[q.Group].Label}, {Text: fmt.Sprint(q.Iteration)}, same, {Text: over}, {Text: cmp.Or(q.Fingerprint, none)},
@@ -128,20 +131,46 @@ func environmentFlag(name string) []string {
 	return []string{"-env", name}
 }
 
-// fingerprintRecipe recomputes a fingerprint of this page without a server.
+// fingerprintRecipe recomputes a fingerprint of this page without a server:
+// that of a whole pass if there is one, else one that all targets share, else
+// any.
 func (c *Comparison) fingerprintRecipe() []block {
 	x := &c.Run.Settings
-	i := slices.IndexFunc(c.Cells, func(v Cell) bool {
-		return v.State == StateCounted && v.Result != nil && v.Result.Complete && v.Result.Fingerprint != ""
-	})
-	if i < 0 {
-		return []block{{Text: fmt.Sprintf("No cell sent its whole pass of %s commands, so there is no fingerprint that `sandbox workload fingerprint` could recompute; "+
-			"with a smaller --ops-per-worker there is.", thousands(x.OpsPerWorker*int64(x.Workers)))}}
+	var size, commands int64 // commands of every worker; 0 is the pass
+	iteration, fingerprint := 0, ""
+	take := func(complete bool) {
+		i := slices.IndexFunc(c.Cells, func(v Cell) bool {
+			return v.State == StateCounted && v.Result != nil && v.Result.Complete == complete && v.Result.Fingerprint != ""
+		})
+		if i < 0 {
+			return
+		}
+		v := &c.Cells[i]
+		size, iteration, fingerprint = v.Size, v.Iteration, v.Result.Fingerprint
+		if !complete {
+			commands = v.Result.FingerprintCommands
+		}
 	}
-	v := &c.Cells[i]
+	take(true)
+	if i := slices.IndexFunc(c.Fairness.Sequences, func(q Sequence) bool { return q.Fingerprint != "" }); fingerprint == "" && i >= 0 {
+		q := &c.Fairness.Sequences[i]
+		size, iteration, fingerprint, commands = c.Groups[q.Group].Size, q.Iteration, q.Fingerprint, q.PerWorker
+	}
+	if fingerprint == "" {
+		take(false)
+	}
+	if fingerprint == "" {
+		return []block{{Text: "No worker sent enough commands for a fingerprint that `sandbox workload fingerprint` could recompute; with a longer --duration there is one."}}
+	}
+	what := "a whole pass"
+	first := []string{"sandbox", "workload", "fingerprint", "--size", fmt.Sprint(size), "--iteration", fmt.Sprint(iteration)}
+	if commands > 0 {
+		what = fmt.Sprintf("the first %s commands of every worker", thousands(commands))
+		first = append(first, "--commands", fmt.Sprint(commands))
+	}
 	var command []string
 	for _, part := range [][]string{
-		{"sandbox", "workload", "fingerprint", "--size", fmt.Sprint(v.Size), "--iteration", fmt.Sprint(v.Iteration)},
+		first,
 		{"  --workload", x.Workload, "--seed", fmt.Sprint(x.Seed), "--workers", fmt.Sprint(x.Workers), "--ops-per-worker", fmt.Sprint(x.OpsPerWorker)},
 		{"  --mix", mixText(x.Mix)},
 		{"  --insert-batch", fmt.Sprint(x.InsertBatch), "--find-batch", fmt.Sprint(x.FindBatch), "--find-limit", fmt.Sprint(x.FindLimit)},
@@ -149,7 +178,7 @@ func (c *Comparison) fingerprintRecipe() []block {
 		command = append(command, part[0]+" "+shellQuote(part[1:]))
 	}
 	return []block{
-		{Text: fmt.Sprintf("The fingerprint of a whole pass needs no server; other sizes and iterations likewise. This prints %s, if the commands are still the same:", v.Result.Fingerprint)},
+		{Text: fmt.Sprintf("The fingerprint of %s needs no server; other sizes and iterations likewise. This prints %s, if the commands are still the same:", what, fingerprint)},
 		{Code: strings.Split(strings.Join(command, " \\\n"), "\n")},
 	}
 }

@@ -140,11 +140,19 @@ func TestFingerprintPrefix(t *testing.T) {
 		last = s
 	}
 	// No target finished the pass at 8M: the shortest chain of each worker
-	// counts, and no fingerprint covers just that.
-	if last.Commands <= 0 || last.Commands >= 4_000_000 || last.Fingerprint != "" {
+	// counts, and the fingerprint covers what all workers have of that.
+	in := published(t)
+	chains, err := in.find(t, "mongo9", 8_000_000, 1).Checkpoints()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, ok := chains.Fingerprint(digest(uint64(178477), int64(8_000_000), 1), last.PerWorker); !ok || last.Fingerprint != want {
+		t.Errorf("fingerprint %s, want %s", last.Fingerprint, want)
+	}
+	if last.Commands <= 16*last.PerWorker || last.Commands >= 4_000_000 || last.PerWorker%1000 != 0 || last.PerWorker == 0 {
 		t.Errorf("%+v", last)
 	}
-	if first := c.Fairness.Sequences[0]; first.Commands != 4_000_000 || first.Fingerprint == "" {
+	if first := c.Fairness.Sequences[0]; first.Commands != 4_000_000 || first.PerWorker != 250_000 || first.Fingerprint == "" {
 		t.Errorf("%+v", first)
 	}
 }
@@ -159,6 +167,90 @@ func TestTooShortToProve(t *testing.T) {
 	c := build(t, in)
 	if check := c.check("Commands"); check.Status != Caution || !strings.Contains(check.Text, "too few commands") {
 		t.Errorf("%+v", check)
+	}
+}
+
+// shortRun is a run whose workers came nowhere near their first checkpoint:
+// those of a sent 797, 796, … commands, those of b 652, 653, ….
+func shortRun(t testing.TB) Input {
+	in := small(t)
+	for i := range in.Cells {
+		c := &in.Cells[i]
+		c.Cell.Complete = false
+		sent := func(w int) int64 {
+			if c.ID.Target == "a" {
+				return 797 - int64(w)
+			}
+			return 652 + int64(w)
+		}
+		v := record.Checkpoints{Every: 1000, EarlyEvery: 10}
+		state := func(w int, n int64) string { return digest(c.Cell.SequenceID, w, n) }
+		least := int64(1000)
+		for w := range in.Run.Settings.Workers {
+			v.Workers = append(v.Workers, nil)
+			var early []string
+			for n := int64(10); n <= sent(w); n += 10 {
+				early = append(early, state(w, n))
+			}
+			v.Early = append(v.Early, early)
+			v.Last = append(v.Last, record.ChainEnd{Commands: sent(w), State: state(w, sent(w))})
+			least = min(least, sent(w)/10*10)
+		}
+		c.Checkpoints = func() (record.Checkpoints, error) { return v, nil }
+		c.Cell.FingerprintCommands = least
+		c.Cell.Fingerprint, _ = v.Fingerprint(c.Cell.SequenceID, least)
+	}
+	return in
+}
+
+// Commands that are too few for a checkpoint are compared all the same.
+func TestShortRun(t *testing.T) {
+	c := build(t, shortRun(t))
+	in := shortRun(t)
+	want := in.find(t, "b", 1000, 1).Cell.Fingerprint // b sent fewer
+	s := c.Fairness.Sequences[0]
+	if !s.Same || s.PerWorker != 650 || s.Fingerprint != want || s.Problem != "" {
+		t.Errorf("%+v, want the first 650 commands of every worker and %s", s, want)
+	}
+	if total := int64(8*650 + 8*660); s.Commands != total {
+		t.Errorf("proven over %d commands, want %d", s.Commands, total)
+	}
+	if check := c.check("Commands"); check.Status != OK || !strings.Contains(check.Text, "covers the first 650 of every worker") {
+		t.Errorf("%+v", check)
+	}
+	text := strings.Join(strings.Fields(string(render(t, FormatText, c))), " ")
+	if !strings.Contains(text, "--commands 650") || !strings.Contains(text, want) {
+		t.Error("how to compute the fingerprint again is not told")
+	}
+
+	// Whoever ends after as many commands is compared to the last of them.
+	in = shortRun(t)
+	for iteration := 1; iteration <= 2; iteration++ {
+		a, b := in.find(t, "a", 1000, iteration), in.find(t, "b", 1000, iteration)
+		v, _ := a.Checkpoints()
+		b.Checkpoints = func() (record.Checkpoints, error) { return v, nil }
+		b.Cell.FingerprintCommands, b.Cell.Fingerprint = a.Cell.FingerprintCommands, a.Cell.Fingerprint
+	}
+	total := int64(0)
+	for w := range int64(16) {
+		total += 797 - w
+	}
+	if s := build(t, in).Fairness.Sequences[0]; !s.Same || s.Commands != total || s.PerWorker != 780 {
+		t.Errorf("%+v, want %d commands", s, total)
+	}
+
+	// And a difference is found, and where.
+	in = shortRun(t)
+	b := in.find(t, "b", 1000, 1)
+	v, _ := b.Checkpoints()
+	v.Early = slices.Clone(v.Early)
+	v.Early[5] = slices.Clone(v.Early[5])
+	for i := 42; i < len(v.Early[5]); i++ {
+		v.Early[5][i] = digest("another", i)
+	}
+	b.Checkpoints = func() (record.Checkpoints, error) { return v, nil }
+	if s := build(t, in).Fairness.Sequences[0]; s.Same || !strings.Contains(s.Problem, "worker 5, commands 421 to 430, on") {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -76,29 +77,29 @@ func (b *builder) sequence(g, iteration int) {
 			refuse(t, fmt.Sprintf("its commands differ from those of %s %s", b.c.Targets[reference].Name, problem))
 			continue
 		}
-		if len(chains) == 0 {
-			chains = append(chains, pair[0])
-		}
-		chains = append(chains, pair[1])
 		a, c := first.Cell, in.Cell
 		if a.FingerprintCommands == c.FingerprintCommands && a.Fingerprint != c.Fingerprint {
 			refuse(t, fmt.Sprintf("its fingerprint over %s commands per worker differs from that of %s",
 				thousands(a.FingerprintCommands), b.c.Targets[reference].Name))
 			continue
 		}
+		if len(chains) == 0 {
+			chains = append(chains, pair[0])
+		}
+		chains = append(chains, pair[1])
 		alike = append(alike, in)
 	}
 	if len(alike) > 1 {
-		s.Commands = commonCommands(chains)
+		s.Commands, s.PerWorker, s.Fingerprint = proven(chains, first.Cell.SequenceID)
 		equal := !slices.ContainsFunc(alike, func(in *CellInput) bool {
 			return in.Cell.Fingerprint != first.Cell.Fingerprint || in.Cell.FingerprintCommands != first.Cell.FingerprintCommands
 		})
-		if equal && first.Cell.Fingerprint != "" {
-			s.Fingerprint = first.Cell.Fingerprint
-			s.Commands = max(s.Commands, first.Cell.FingerprintCommands*int64(b.settings(first).Workers))
+		if n := first.Cell.FingerprintCommands; equal && first.Cell.Fingerprint != "" && n >= s.PerWorker {
+			s.PerWorker, s.Fingerprint = n, first.Cell.Fingerprint
+			s.Commands = max(s.Commands, n*int64(b.settings(first).Workers))
 		}
 		if s.Commands == 0 && s.Problem == "" {
-			s.Problem = "nothing proven: too few commands per worker for a checkpoint on every target"
+			s.Problem = "nothing proven: too few commands per worker on some target"
 		}
 	}
 	b.c.Fairness.Sequences = append(b.c.Fairness.Sequences, s)
@@ -165,8 +166,8 @@ func sequenceDifferences(a, b *record.Settings) []string {
 }
 
 // firstDifference says where two chains part, or "" when their common prefix
-// is equal. A chain's state depends on all before it, so the last common
-// checkpoint decides.
+// is equal. A chain's state depends on all before it, so the last state that
+// both have kept decides.
 func firstDifference(a, b record.Checkpoints) string {
 	if len(a.Workers) == 0 || len(b.Workers) == 0 {
 		return ""
@@ -177,35 +178,95 @@ func firstDifference(a, b record.Checkpoints) string {
 	if len(a.Workers) != len(b.Workers) {
 		return fmt.Sprintf("in the number of workers, %d and %d", len(a.Workers), len(b.Workers))
 	}
+	both := []record.Checkpoints{a, b}
 	for w := range a.Workers {
-		x, y := a.Workers[w], b.Workers[w]
-		n := min(len(x), len(y))
-		if n == 0 || x[n-1] == y[n-1] {
+		end := commonPrefix(w, both)
+		if end == 0 || sameState(w, end, both) {
 			continue
 		}
-		i := 0
-		for x[i] == y[i] {
-			i++
+		sound := int64(0)
+		for _, n := range keptStates(w, &a) {
+			if _, ok := b.State(w, n); !ok || n > end {
+				continue
+			}
+			if !sameState(w, n, both) {
+				end = n
+				break
+			}
+			sound = n
 		}
-		return fmt.Sprintf("from worker %d, commands %s to %s, on", w, thousands(int64(i)*a.Every+1), thousands(int64(i+1)*a.Every))
+		return fmt.Sprintf("from worker %d, commands %s to %s, on", w, thousands(sound+1), thousands(end))
 	}
 	return ""
 }
 
-// commonCommands is the length of the checkpointed prefix that all share.
-func commonCommands(chains []record.Checkpoints) (total int64) {
-	if len(chains) == 0 {
-		return 0
-	}
-	for w := range chains[0].Workers {
-		common := len(chains[0].Workers[w])
-		for _, c := range chains[1:] {
-			if w >= len(c.Workers) {
-				return 0
-			}
-			common = min(common, len(c.Workers[w]))
+// keptStates are the numbers of commands after which a worker's state was
+// kept, ascending.
+func keptStates(w int, v *record.Checkpoints) (at []int64) {
+	if w < len(v.Early) {
+		for i := range v.Early[w] {
+			at = append(at, int64(i+1)*v.EarlyEvery)
 		}
-		total += int64(common) * chains[0].Every
 	}
-	return total
+	if w < len(v.Workers) {
+		for i := range v.Workers[w] {
+			at = append(at, int64(i+1)*v.Every)
+		}
+	}
+	if w < len(v.Last) {
+		at = append(at, v.Last[w].Commands)
+	}
+	slices.Sort(at)
+	return at
+}
+
+// commonPrefix is the largest number of commands after which all have kept
+// the state of a worker: as a rule that of the last common checkpoint, before
+// the first one that of an early state, and where all chains end after as
+// many commands, all of them.
+func commonPrefix(w int, chains []record.Checkpoints) int64 {
+	for _, n := range slices.Backward(keptStates(w, &chains[0])) {
+		all := true
+		for i := range chains[1:] {
+			_, ok := chains[i+1].State(w, n)
+			all = all && ok
+		}
+		if all {
+			return n
+		}
+	}
+	return 0
+}
+
+func sameState(w int, n int64, chains []record.Checkpoints) bool {
+	first, _ := chains[0].State(w, n)
+	return !slices.ContainsFunc(chains[1:], func(v record.Checkpoints) bool {
+		state, _ := v.State(w, n)
+		return state != first
+	})
+}
+
+// proven is what chains without a difference prove: the number of commands
+// that all share, and, where the states for it were kept, the fingerprint of
+// the longest prefix within them that is as long for every worker.
+func proven(chains []record.Checkpoints, sequenceID string) (commands, perWorker int64, fingerprint string) {
+	if len(chains) == 0 || len(chains[0].Workers) == 0 {
+		return 0, 0, ""
+	}
+	first := &chains[0]
+	least := int64(math.MaxInt64)
+	for w := range first.Workers {
+		n := commonPrefix(w, chains)
+		commands += n
+		least = min(least, n)
+	}
+	for _, n := range slices.Backward(keptStates(0, first)) {
+		if n > least {
+			continue
+		}
+		if text, ok := first.Fingerprint(sequenceID, n); ok {
+			return commands, n, text
+		}
+	}
+	return commands, 0, ""
 }

@@ -144,14 +144,9 @@ func (w *Workload) Fingerprint(iteration int, perWorker int64, sums [][]byte) st
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// PassFingerprint is the PrefixFingerprint of a whole pass, OpsPerWorker
-// commands of every worker.
-func (w *Workload) PassFingerprint(ctx context.Context, iteration int, progress func(done, total int64)) (string, error) {
-	return w.PrefixFingerprint(ctx, iteration, w.settings.OpsPerWorker, progress)
-}
-
 // PrefixFingerprint computes the fingerprint of the first perWorker commands
-// of every worker, 1 to OpsPerWorker, without a server, on all processors.
+// of every worker, 1 to OpsPerWorker (which is the whole pass), without a
+// server, on all processors.
 // progress, if not nil, is told the commands done and in total, from one
 // goroutine at a time, with done growing. Apart from a number of commands out
 // of range, the error is the context's.

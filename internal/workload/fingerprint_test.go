@@ -69,7 +69,7 @@ func TestGolden(t *testing.T) {
 	}
 	w := newWorkload(t, func(s *Settings) { s.OpsPerWorker = 1500; s.Workers = 3; s.Size = 1000 })
 	fmt.Fprintf(&text, "%s  sequence\n", w.SequenceID(2))
-	pass, err := w.PassFingerprint(t.Context(), 2, nil)
+	pass, err := w.PrefixFingerprint(t.Context(), 2, 1500, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestChainNoticesEverything(t *testing.T) {
 	}
 }
 
-func TestPassFingerprint(t *testing.T) {
+func TestFingerprintOfAPass(t *testing.T) {
 	for _, pass := range []int64{1, 999, 1000, 4321} {
 		w := newWorkload(t, func(s *Settings) { s.Size, s.Workers, s.OpsPerWorker = 1000, 3, pass })
 		var sums [][]byte
@@ -166,7 +166,7 @@ func TestPassFingerprint(t *testing.T) {
 		for _, processors := range []int{1, 8} {
 			before := runtime.GOMAXPROCS(processors)
 			var last, total int64
-			got, err := w.PassFingerprint(t.Context(), 1, func(done, all int64) {
+			got, err := w.PrefixFingerprint(t.Context(), 1, pass, func(done, all int64) {
 				if done <= last {
 					t.Errorf("progress from %d to %d", last, done)
 				}
@@ -209,10 +209,10 @@ func TestPrefixFingerprint(t *testing.T) {
 	}
 }
 
-func TestPassFingerprintStops(t *testing.T) {
+func TestFingerprintStops(t *testing.T) {
 	w := newWorkload(t, func(s *Settings) { s.OpsPerWorker = maxOpsPerWorker / 1000 })
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := w.PassFingerprint(ctx, 1, func(done, _ int64) {
+	_, err := w.PrefixFingerprint(ctx, 1, maxOpsPerWorker/1000, func(done, _ int64) {
 		if done > 2000 {
 			cancel()
 		}
