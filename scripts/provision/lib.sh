@@ -27,6 +27,7 @@ begin() {
 		step "waiting for an earlier run"
 		flock -w 1800 9
 	fi
+	OFFSET=$(stat -c %s "$LOG")
 	echo "=== $(date -u +%FT%TZ) $0"
 	trap 'failed $?' EXIT
 }
@@ -55,7 +56,7 @@ die() {
 }
 
 failed() {
-	[[ $1 -eq 0 ]] || tell 4 "$(tail -n 12 "$LOG")"
+	[[ $1 -eq 0 ]] || tell 4 "$(tail -c "+$((OFFSET + 1))" "$LOG" | tail -n 12)"
 }
 
 # outside runs a command that may leave daemons behind without what only this

@@ -45,6 +45,7 @@ type site struct {
 
 func newSite(t *testing.T, image string, deployments ...environment.Deployment) *site {
 	t.Helper()
+	dir := t.TempDir() // removed after the lab
 	repositories, err := mirror.Open(t.Context(), mirror.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,6 @@ func newSite(t *testing.T, image string, deployments ...environment.Deployment) 
 	}
 	t.Cleanup(func() { _ = s.server.Close() })
 
-	dir := t.TempDir()
 	key, err := remote.LoadOrCreateKey(filepath.Join(dir, "id"), "test")
 	if err != nil {
 		t.Fatal(err)
