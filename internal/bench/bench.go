@@ -70,6 +70,9 @@ type DownError struct {
 }
 
 func (e *DownError) Error() string {
+	if len(e.causes) > 0 && errors.Is(e.causes[len(e.causes)-1], errGone) {
+		return errGone.Error() // whatever was the matter with the others
+	}
 	parts := make([]string, len(e.Targets))
 	for i, name := range e.Targets {
 		parts[i] = fmt.Sprintf("target %s went down: %v", name, e.causes[i])

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -69,16 +71,31 @@ for d in *; do
 	elif [ "$2" = all ] && [ -d "$d" ]; then echo "partial $d"; fi
 done`
 
-const listFiles = `set -u
-cd -- "$1" || exit 1
-for f in *; do
-	case $f in *.new) continue ;; esac # a write that was cut off
-	if [ -f "$f" ]; then echo "$f"; fi
+// bundle writes the files named $3…, below $1, and of directories the files in
+// them, into the one file $2: of each a line with its path and size, and then
+// its bytes. What grows meanwhile is cut off where it was, and what a write
+// that was cut off left is passed over.
+const bundle = `set -eu
+cd -- "$1"
+out=$2
+shift 2
+: >"$out"
+add() {
+	size=$(wc -c <"$1")
+	printf '%s %s\n' "$1" "$((size))" >>"$out"
+	head -c "$size" -- "$1" >>"$out"
+}
+for path in "$@"; do
+	if [ -f "$path" ]; then add "$path"; continue; fi
+	for f in "$path"/*; do
+		case $f in *.new) continue ;; esac
+		if [ -f "$f" ]; then add "$f"; fi
+	done
 done`
 
 // pull brings what is new in the record in remote: finished cells, the
 // journal, the head; once the run there has ended also what was not
-// finished. It returns how many finished cells came.
+// finished. Scratch is the path of a file there to bundle files in.
 func (m *mirror) pull(ctx context.Context, host Host, remote, scratch string, ended bool) error {
 	which := "finished"
 	if ended {
@@ -100,95 +117,112 @@ func (m *mirror) pull(ctx context.Context, host Host, remote, scratch string, en
 		if exists(filepath.Join(m.dir, cellsDir, name, last)) {
 			continue
 		}
-		if err := m.pullCell(ctx, host, remote+"/"+cellsDir+"/"+name, name, last); err != nil {
+		if err := m.pullCell(ctx, host, remote, scratch, name, last); err != nil {
 			return fmt.Errorf("fetch cell %s: %w", name, err)
 		}
 	}
-	if err := m.pullJournal(ctx, host, remote, scratch); err != nil {
-		return fmt.Errorf("fetch journal: %w", err)
+	var journal, head []byte
+	err = m.fetch(ctx, host, remote, scratch, []string{journalFile, runFile}, func(path string, content io.Reader) (err error) {
+		if path == journalFile {
+			journal, err = io.ReadAll(content)
+		} else {
+			head, err = io.ReadAll(content)
+		}
+		return err
+	})
+	if err == nil {
+		err = m.addJournal(journal)
 	}
-	if err := m.pullHead(ctx, host, remote, scratch, ended); err != nil {
-		return fmt.Errorf("fetch %s: %w", runFile, err)
+	if err == nil {
+		err = m.setHead(head, ended)
+	}
+	if err != nil {
+		return fmt.Errorf("fetch journal and %s: %w", runFile, err)
 	}
 	return nil
 }
 
-// pullCell brings an attempt's files, the one that makes it what it is last.
-func (m *mirror) pullCell(ctx context.Context, host Host, remote, name, last string) error {
-	list, err := host.Output(ctx, listFiles, remote)
+// fetch brings files in one piece and hands them to take, one by one.
+func (m *mirror) fetch(ctx context.Context, host Host, remote, scratch string, paths []string, take func(path string, content io.Reader) error) error {
+	if _, err := host.Output(ctx, bundle, append([]string{remote, scratch}, paths...)...); err != nil {
+		return err
+	}
+	local := filepath.Join(m.dir, ".fetched")
+	defer func() { _ = os.Remove(local) }()
+	if err := host.Get(ctx, scratch, local); err != nil {
+		return err
+	}
+	f, err := os.Open(local)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = f.Close() }()
+	r := bufio.NewReader(f)
+	for {
+		head, err := r.ReadString('\n')
+		if errors.Is(err, io.EOF) && head == "" {
+			return nil
+		}
+		path, text, _ := strings.Cut(strings.TrimSuffix(head, "\n"), " ")
+		size, numberErr := strconv.ParseInt(text, 10, 64)
+		if err != nil || numberErr != nil || size < 0 {
+			return fmt.Errorf("unexpected content %q", head)
+		}
+		content := &io.LimitedReader{R: r, N: size}
+		if err := take(path, content); err != nil {
+			return err
+		}
+		if content.N != 0 {
+			return fmt.Errorf("%s is %d bytes too short", path, content.N)
+		}
+	}
+}
+
+// pullCell brings an attempt's files; the one that makes it what it is
+// appears last.
+func (m *mirror) pullCell(ctx context.Context, host Host, remote, scratch, name, last string) error {
 	dir := filepath.Join(m.dir, cellsDir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := removeLeftovers(dir); err != nil {
-		return err
-	}
-	files := strings.Fields(list)
+	prefix := cellsDir + "/" + name + "/"
+	held := filepath.Join(dir, "."+last)
 	found := false
-	for _, file := range files {
+	err := m.fetch(ctx, host, remote, scratch, []string{cellsDir + "/" + name}, func(path string, content io.Reader) error {
+		file, ok := strings.CutPrefix(path, prefix)
 		switch {
+		case !ok || !fileName.MatchString(file):
+			return fmt.Errorf("unexpected file %q", path)
 		case file == last:
 			found = true
-			continue
-		case !fileName.MatchString(file):
-			return fmt.Errorf("unexpected file %q", file)
+			return writeSynced(held, content)
 		}
-		if err := host.Get(ctx, remote+"/"+file, filepath.Join(dir, file)); err != nil {
-			return err
-		}
+		return writeSynced(filepath.Join(dir, file), content)
+	})
+	if err == nil && found {
+		err = errors.Join(syncDir(dir), os.Rename(held, filepath.Join(dir, last)))
 	}
-	if found {
-		if err := syncDir(dir); err != nil {
-			return err
-		}
-		if err := host.Get(ctx, remote+"/"+last, filepath.Join(dir, last)); err != nil {
-			return err
-		}
-	}
-	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
+	return errors.Join(err, syncDir(dir), syncDir(filepath.Dir(dir)))
 }
 
-// removeLeftovers removes what a copy that was cut off left behind.
-func removeLeftovers(dir string) error {
-	leftovers, err := filepath.Glob(filepath.Join(dir, ".*-*"))
-	for _, path := range leftovers {
-		err = errors.Join(err, os.Remove(path))
-	}
-	return err
-}
-
-// getCopy fetches a file that may change meanwhile.
-func getCopy(ctx context.Context, host Host, remote, scratch, local string) error {
-	if _, err := host.Output(ctx, `cp -- "$1" "$2"`, remote, scratch); err != nil {
-		return err
-	}
-	return host.Get(ctx, scratch, local)
-}
-
-// pullJournal appends what is new. The journal there only grows, so what is
-// here is its beginning.
-func (m *mirror) pullJournal(ctx context.Context, host Host, remote, scratch string) error {
-	tmp := filepath.Join(m.dir, ".journal-new")
-	defer func() { _ = os.Remove(tmp) }()
-	if err := getCopy(ctx, host, remote+"/"+journalFile, scratch, tmp); err != nil {
-		return err
-	}
-	there, err := os.ReadFile(tmp)
+func writeSynced(path string, content io.Reader) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
+	_, err = io.Copy(f, content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// addJournal appends what is new. The journal there only grows, so what is
+// here is its beginning.
+func (m *mirror) addJournal(there []byte) error {
 	there = there[:bytes.LastIndexByte(there, '\n')+1]
 	here, err := m.readJournal()
 	if err != nil {
 		return err
 	}
 	if !bytes.HasPrefix(there, here) {
-		if bytes.HasPrefix(here, there) {
-			return nil // fetched out of order
-		}
 		return errors.New("the journal on the load host is another run's")
 	}
 	if _, err := m.journal.Write(there[len(here):]); err != nil {
@@ -204,26 +238,18 @@ func (m *mirror) readJournal() ([]byte, error) {
 	return io.ReadAll(m.journal)
 }
 
-// pullHead brings run.json. A run counts as finished here only when all of
+// setHead replaces run.json. A run counts as finished here only when all of
 // it is here.
-func (m *mirror) pullHead(ctx context.Context, host Host, remote, scratch string, ended bool) error {
-	tmp := filepath.Join(m.dir, ".run-new")
-	defer func() { _ = os.Remove(tmp) }()
-	if err := getCopy(ctx, host, remote+"/"+runFile, scratch, tmp); err != nil {
-		return err
-	}
-	data, err := os.ReadFile(tmp)
-	if err != nil {
-		return err
-	}
+func (m *mirror) setHead(there []byte, ended bool) error {
 	var run record.Run
-	if err := json.Unmarshal(data, &run); err != nil {
+	if err := json.Unmarshal(there, &run); err != nil {
 		return err
 	}
 	if run.Finished != nil && !ended {
 		return nil
 	}
-	return errors.Join(os.Rename(tmp, filepath.Join(m.dir, runFile)), syncDir(m.dir))
+	tmp := filepath.Join(m.dir, "."+runFile)
+	return errors.Join(writeSynced(tmp, bytes.NewReader(there)), os.Rename(tmp, filepath.Join(m.dir, runFile)), syncDir(m.dir))
 }
 
 // makeRecord makes the folder of a record that is to be pushed.

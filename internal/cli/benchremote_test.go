@@ -724,7 +724,7 @@ func TestFollowingCostsNothing(t *testing.T) {
 	before := cpuTime(t, p.cmd.Process.Pid)
 	time.Sleep(span)
 	used := cpuTime(t, p.cmd.Process.Pid) - before
-	t.Logf("following uses %s of CPU a minute, %.2f %% of a core", used*time.Duration(time.Minute/span), 100*used.Seconds()/span.Seconds())
+	t.Logf("following uses %s of CPU a minute, %.2f %% of a core", used*(time.Minute/span), 100*used.Seconds()/span.Seconds())
 	if used > span/100 {
 		t.Errorf("%s in %s is more than 1 %% of a core", used, span)
 	}
@@ -853,6 +853,7 @@ func (s *sshd) start() {
 	s.t.Helper()
 	cmd := exec.Command(sshdPath(), "-D", "-e", "-f", s.config)
 	cmd.Stderr = s.log
+	cmd.WaitDelay = 100 * time.Millisecond // sessions, which outlive it, hold its stderr
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
