@@ -101,10 +101,13 @@ func (b *builder) checkCommands(add addCheck) {
 		}
 		shortest := ""
 		if perWorker > 0 && perWorker < b.c.Run.Settings.OpsPerWorker {
-			shortest = fmt.Sprintf(", which covers the first %s of every worker", thousands(perWorker))
+			shortest = fmt.Sprintf("; the shortest fingerprint covers the first %s of every worker", thousands(perWorker))
 		}
-		add(name, OK, "fingerprints equal in all %s, over %s commands per target%s",
-			plural(len(sequences), "size and iteration pair", "size and iteration pairs"), over, shortest)
+		pairs := "the only size and iteration pair"
+		if n := len(sequences); n > 1 {
+			pairs = fmt.Sprintf("all %d size and iteration pairs", n)
+		}
+		add(name, OK, "fingerprints equal in %s, over %s commands per target%s", pairs, over, shortest)
 	}
 }
 

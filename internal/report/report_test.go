@@ -215,7 +215,7 @@ func TestShortRun(t *testing.T) {
 	if total := int64(8*650 + 8*660); s.Commands != total {
 		t.Errorf("proven over %d commands, want %d", s.Commands, total)
 	}
-	if check := c.check("Commands"); check.Status != OK || !strings.Contains(check.Text, "covers the first 650 of every worker") {
+	if check := c.check("Commands"); check.Status != OK || !strings.Contains(check.Text, "fingerprint covers the first 650 of every worker") {
 		t.Errorf("%+v", check)
 	}
 	text := strings.Join(strings.Fields(string(render(t, FormatText, c))), " ")
