@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"encoding/binary"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -146,3 +147,80 @@ func topologyField(process bson.ObjectID, view *replView) bson.E {
 		{Key: "processId", Value: process}, {Key: "counter", Value: counter},
 	}}
 }
+
+// electionID grows with the term, as drivers expect of it.
+func (v *replView) electionID() (id bson.ObjectID) {
+	binary.BigEndian.PutUint32(id[:], 0x7fffffff)
+	binary.BigEndian.PutUint64(id[4:], uint64(v.term))
+	return id
+}
+
+// hello is the replica set's part of hello.
+func (v *replView) hello(primaryField string, lastOp uint64) bson.D {
+	if v.cfg == nil {
+		return bson.D{
+			{Key: primaryField, Value: false}, {Key: "secondary", Value: false},
+			{Key: "info", Value: "Does not have a valid replica set config"}, {Key: "isreplicaset", Value: true},
+		}
+	}
+	hosts, passives, arbiters := bson.A{}, bson.A{}, bson.A{}
+	for _, m := range v.cfg.Members {
+		switch {
+		case m.Hidden:
+		case m.Arbiter:
+			arbiters = append(arbiters, m.Host)
+		case m.Priority == 0:
+			passives = append(passives, m.Host)
+		default:
+			hosts = append(hosts, m.Host)
+		}
+	}
+	self := v.cfg.Members[v.self]
+	d := bson.D{{Key: "hosts", Value: hosts}}
+	if len(passives) > 0 {
+		d = append(d, bson.E{Key: "passives", Value: passives})
+	}
+	if len(arbiters) > 0 {
+		d = append(d, bson.E{Key: "arbiters", Value: arbiters})
+	}
+	d = append(d,
+		bson.E{Key: "setName", Value: v.set},
+		bson.E{Key: "setVersion", Value: int32(v.cfg.Version)},
+		bson.E{Key: primaryField, Value: v.state == statePrimary},
+		bson.E{Key: "secondary", Value: v.state == stateSecondary},
+	)
+	if v.primary >= 0 {
+		d = append(d, bson.E{Key: "primary", Value: v.cfg.Members[v.primary].Host})
+	}
+	if self.Arbiter {
+		d = append(d, bson.E{Key: "arbiterOnly", Value: true})
+	}
+	if self.Priority == 0 && !self.Arbiter {
+		d = append(d, bson.E{Key: "passive", Value: true})
+	}
+	if self.Hidden {
+		d = append(d, bson.E{Key: "hidden", Value: true})
+	}
+	if len(self.Tags) > 0 {
+		d = append(d, bson.E{Key: "tags", Value: self.tags()})
+	}
+	d = append(d, bson.E{Key: "me", Value: self.Host})
+	if v.state == statePrimary {
+		d = append(d, bson.E{Key: "electionId", Value: v.electionID()})
+	}
+	if !self.Arbiter {
+		d = append(d, bson.E{Key: "lastWrite", Value: bson.D{
+			{Key: "opTime", Value: opTime(lastOp, v.term)}, {Key: "lastWriteDate", Value: opDate(lastOp)},
+			{Key: "majorityOpTime", Value: opTime(lastOp, v.term)}, {Key: "majorityWriteDate", Value: opDate(lastOp)},
+		}})
+	}
+	return d
+}
+
+func opTime(op uint64, term int64) bson.D {
+	return bson.D{
+		{Key: "ts", Value: bson.Timestamp{T: uint32(op >> 32), I: max(uint32(op), 1)}}, {Key: "t", Value: term},
+	}
+}
+
+func opDate(op uint64) time.Time { return time.Unix(int64(op>>32), 0) }
