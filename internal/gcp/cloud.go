@@ -372,62 +372,72 @@ func (c *cloud) listNetworks(ctx context.Context, each func(Resource)) error {
 // remove deletes a resource and waits until it is gone. One that is not there
 // is no error.
 func (c *cloud) remove(ctx context.Context, r Resource) error {
-	operation, err := c.startRemoval(ctx, r)
-	if err == nil {
-		err = operation.Wait(ctx)
-	}
-	if err != nil && !isNotFound(err) {
+	if err := c.removeNow(ctx, r); err != nil && !isNotFound(err) {
 		return c.apiProblem(fmt.Sprintf("remove %s %s", r.Kind, r.Name), err)
 	}
 	return nil
 }
 
-func (c *cloud) startRemoval(ctx context.Context, r Resource) (*compute.Operation, error) {
+// finish waits for an operation that was begun. Its client must still be open.
+func finish(ctx context.Context, operation *compute.Operation, err error) error {
+	if err != nil {
+		return err
+	}
+	return operation.Wait(ctx)
+}
+
+func (c *cloud) removeNow(ctx context.Context, r Resource) error {
 	switch r.Kind {
 	case kindMachine:
 		client, err := compute.NewInstancesRESTClient(ctx, c.options...)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer closeClient(client)
-		return client.Delete(ctx, &computepb.DeleteInstanceRequest{Project: c.project, Zone: r.Location, Instance: r.Name})
+		operation, err := client.Delete(ctx, &computepb.DeleteInstanceRequest{Project: c.project, Zone: r.Location, Instance: r.Name})
+		return finish(ctx, operation, err)
 	case kindDisk:
 		client, err := compute.NewDisksRESTClient(ctx, c.options...)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer closeClient(client)
-		return client.Delete(ctx, &computepb.DeleteDiskRequest{Project: c.project, Zone: r.Location, Disk: r.Name})
+		operation, err := client.Delete(ctx, &computepb.DeleteDiskRequest{Project: c.project, Zone: r.Location, Disk: r.Name})
+		return finish(ctx, operation, err)
 	case kindFirewall:
 		client, err := compute.NewFirewallsRESTClient(ctx, c.options...)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer closeClient(client)
-		return client.Delete(ctx, &computepb.DeleteFirewallRequest{Project: c.project, Firewall: r.Name})
+		operation, err := client.Delete(ctx, &computepb.DeleteFirewallRequest{Project: c.project, Firewall: r.Name})
+		return finish(ctx, operation, err)
 	case kindPolicy:
 		client, err := compute.NewResourcePoliciesRESTClient(ctx, c.options...)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer closeClient(client)
-		return client.Delete(ctx, &computepb.DeleteResourcePolicyRequest{Project: c.project, Region: r.Location, ResourcePolicy: r.Name})
+		operation, err := client.Delete(ctx, &computepb.DeleteResourcePolicyRequest{Project: c.project, Region: r.Location, ResourcePolicy: r.Name})
+		return finish(ctx, operation, err)
 	case kindSubnet:
 		client, err := compute.NewSubnetworksRESTClient(ctx, c.options...)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer closeClient(client)
-		return client.Delete(ctx, &computepb.DeleteSubnetworkRequest{Project: c.project, Region: r.Location, Subnetwork: r.Name})
+		operation, err := client.Delete(ctx, &computepb.DeleteSubnetworkRequest{Project: c.project, Region: r.Location, Subnetwork: r.Name})
+		return finish(ctx, operation, err)
 	case kindNetwork:
 		client, err := compute.NewNetworksRESTClient(ctx, c.options...)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer closeClient(client)
-		return client.Delete(ctx, &computepb.DeleteNetworkRequest{Project: c.project, Network: r.Name})
+		operation, err := client.Delete(ctx, &computepb.DeleteNetworkRequest{Project: c.project, Network: r.Name})
+		return finish(ctx, operation, err)
 	}
-	return nil, fmt.Errorf("a %s cannot be removed", r.Kind)
+	return fmt.Errorf("a %s cannot be removed", r.Kind)
 }
 
 func diskText(kind string, gb int) string { return fmt.Sprintf("%s %d GB", kind, gb) }

@@ -259,7 +259,8 @@ func changesOf(content *tfjson.Plan) []Change {
 			c.Action = Adopt
 		}
 		if c.Action == Update || c.Action == Replace {
-			c.Attributes = differing(before, after)
+			unknown, _ := r.Change.AfterUnknown.(map[string]any)
+			c.Attributes = differing(before, after, unknown)
 		}
 		c.Name, c.What = textOf(shown["name"]), whatOf(r.Type, shown)
 		changes = append(changes, c)
@@ -292,8 +293,8 @@ func whatOf(resourceType string, values map[string]any) string {
 	return ""
 }
 
-// differing are the names of attributes that differ.
-func differing(before, after map[string]any) []string {
+// differing are the names of attributes that differ or will be known later.
+func differing(before, after, unknown map[string]any) []string {
 	var names []string
 	for name, value := range after {
 		was, _ := json.Marshal(before[name])
@@ -302,8 +303,13 @@ func differing(before, after map[string]any) []string {
 			names = append(names, name)
 		}
 	}
+	for name, value := range unknown {
+		if value == true {
+			names = append(names, name)
+		}
+	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // writeApplied keeps the variables for destroy, which then needs none of the
@@ -383,11 +389,27 @@ func (p *Platform) Apply(ctx context.Context, plan *Plan) (*environment.Inventor
 			return nil, err
 		}
 	}
+	if plan.mayMove() {
+		// A machine that was started again has another address than before.
+		if err := t.tf.Refresh(ctx, tfexec.VarFile(appliedFile)); err != nil {
+			if canceled(ctx, err) {
+				return nil, &InterruptedError{Stage: StageApply}
+			}
+			return nil, &TerraformError{Command: "refresh", Err: err}
+		}
+	}
 	inventory, err := p.readInventory(ctx, t, plan)
 	if err != nil {
 		return nil, err
 	}
 	return inventory, inventory.Write(p.inventoryFile())
+}
+
+// mayMove reports whether a machine is changed where it stands.
+func (p *Plan) mayMove() bool {
+	return slices.ContainsFunc(p.Changes, func(c Change) bool {
+		return c.Kind == kindMachine && (c.Action == Update || c.Action == Adopt)
+	})
 }
 
 func (p *Platform) applyPlan(ctx context.Context, t *terraform, plan *Plan) error {

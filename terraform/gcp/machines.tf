@@ -66,10 +66,11 @@ locals {
 
   # Of the machine's own, beside those of the environment.
   machine_labels = {
-    for host, machine in local.machines : host => merge(local.labels, {
-      role       = replace(machine.role, " ", "-")
-      deployment = replace(lower(machine.deployment), "/[^a-z0-9-]/", "-")
-    })
+    for host, machine in local.machines : host => merge(
+      local.labels,
+      { role = replace(machine.role, " ", "-") },
+      machine.deployment == "" ? {} : { deployment = replace(lower(machine.deployment), "/[^a-z0-9-]/", "-") },
+    )
   }
 
   # Families without persistent disks.

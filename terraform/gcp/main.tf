@@ -33,13 +33,13 @@ locals {
   # On everything that takes labels. What takes none has the description,
   # which never changes: a network cannot be described anew without making it
   # anew.
-  labels = {
+  labels = { for label, value in {
     managed-by  = "sandbox"
     environment = var.environment
     owner       = var.owner
     created     = var.created
     ttl         = var.ttl
-  }
+  } : label => value if value != "" }
   description = "Environment ${var.environment} of sandbox"
 
   zones = var.zones != null ? var.zones : sort(data.google_compute_zones.region[0].names)

@@ -116,7 +116,7 @@ func TestPublishedEnvironment(t *testing.T) {
 		equal(t, name+" labels", map[string]string{
 			"managed-by": "sandbox", "environment": "first-look", "owner": "tester", "created": "20261130-120000", "ttl": "4h",
 			"role": roles[name], "deployment": deploymentOf(spec, name), "goog-terraform-provisioned": "true",
-		}, i.Labels)
+		}, labelsWithDeployment(i.Labels))
 		equal(t, name+" status", "RUNNING", i.Status)
 		equal(t, name+" placed", member, len(i.ResourcePolicies) == 1)
 		equal(t, name+" platform", member, i.MinCpuPlatform == "Intel Ice Lake")
@@ -169,6 +169,13 @@ func TestPublishedEnvironment(t *testing.T) {
 	equal(t, "SSH", "from 192.0.2.99/32 to tcp 22", firewalls(w.cloud)["first-look-ssh"])
 	w.planIsEmpty()
 	w.destroy()
+}
+
+// labelsWithDeployment adds the empty label that cannot be.
+func labelsWithDeployment(labels map[string]string) map[string]string {
+	labels = maps.Clone(labels)
+	labels["deployment"] += ""
+	return labels
 }
 
 func deploymentOf(spec *environment.Spec, host string) string {
@@ -257,6 +264,10 @@ func TestSmallEnvironment(t *testing.T) {
 	w.apply()
 	if i := computeapi.All[compute.Instance](w.cloud)[taken]; i.Status != "RUNNING" || i.Id != before {
 		t.Errorf("after the preemption %s is %s", taken, i.Status)
+	}
+	// It has another address outside, which the next look finds.
+	if output, code := w.change("refresh"); code != 0 {
+		t.Fatal(output)
 	}
 	inventory(t, w, spec)
 	w.planIsEmpty()

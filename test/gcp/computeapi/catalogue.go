@@ -158,7 +158,9 @@ func (s *Server) image(reference string) *compute.Image {
 	for _, feature := range []string{"GVNIC", "UEFI_COMPATIBLE", "VIRTIO_SCSI_MULTIQUEUE"} {
 		i.GuestOsFeatures = append(i.GuestOsFeatures, &compute.GuestOsFeature{Type: feature})
 	}
-	i.SelfLink = s.link("projects/" + parts[1] + "/global/images/" + i.Name)
+	// Of all links these have Google's own host: the provider knows an image
+	// of a family by it.
+	i.SelfLink = "https://www.googleapis.com" + basePath + "projects/" + parts[1] + "/global/images/" + i.Name
 	return i
 }
 

@@ -15,6 +15,7 @@ replsets = {
   "Odd_Name.v2" = {
     data_nodes_per_replset = 2
     arbiters_per_replset   = 1
+    mongo_release          = "psmdb-80"
     mongo_version          = "8.0.34"
   }
 }
