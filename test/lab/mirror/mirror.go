@@ -16,6 +16,7 @@ import (
 	"sort"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // sources are what decides the content of the repositories besides the built
@@ -72,11 +73,37 @@ func Open(ctx context.Context, o Options) (*Repositories, error) {
 			return nil, fmt.Errorf("package mirror: %s is missing: apt-get install rpm createrepo-c gnupg", tool)
 		}
 	}
-	r, err := open(ctx, o)
+	var r *Repositories
+	var err error
+	if dir := os.Getenv(preparedVariable); dir != "" {
+		r, err = reopen(ctx, dir)
+	} else {
+		r, err = open(ctx, o)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("package mirror: %w", err)
 	}
 	return r, nil
+}
+
+// reopen takes repositories that are there.
+func reopen(ctx context.Context, dir string) (*Repositories, error) {
+	p, err := hostPlatform()
+	if err != nil {
+		return nil, err
+	}
+	id, err := openIdentity(ctx, filepath.Join(filepath.Dir(filepath.Dir(dir)), "identity"))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "complete")); err != nil {
+		return nil, err
+	}
+	lock, err := flock(filepath.Join(dir, "complete"), syscall.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	return &Repositories{identity: id, platform: p, dir: dir, lock: lock}, nil
 }
 
 func open(ctx context.Context, o Options) (_ *Repositories, err error) {
@@ -125,19 +152,30 @@ func open(ctx context.Context, o Options) (_ *Repositories, err error) {
 			return nil, err
 		}
 	}
-	lock, err := flock(filepath.Join(dir, "complete"), syscall.LOCK_SH)
-	if err != nil {
+	now := time.Now()
+	if err := os.Chtimes(filepath.Join(dir, "complete"), now, now); err != nil {
 		return nil, err
 	}
 	prune(trees, dir)
-	return &Repositories{identity: id, platform: p, dir: dir, lock: lock}, nil
+	return reopen(ctx, dir)
 }
 
-// Prepare fills the cache, for which the network is needed, so that a later
-// Open works without.
+// preparedVariable names the folder that Prepare has left to processes that
+// inherit the environment.
+const preparedVariable = "SANDBOX_LAB_REPOSITORIES"
+
+// Prepare builds what the cache does not have, for which the network is
+// needed. An Open in this process and in those that it starts then takes what
+// is there and needs neither network nor compiler.
 func Prepare(ctx context.Context) error {
-	r, err := Open(ctx, Options{Progress: func(text string) { _, _ = fmt.Fprintln(os.Stderr, text) }})
+	if os.Getenv(preparedVariable) != "" {
+		return nil
+	}
+	r, err := Open(ctx, Options{Progress: func(text string) { _, _ = fmt.Fprintln(os.Stderr, "lab: "+text) }})
 	if err != nil {
+		return err
+	}
+	if err := os.Setenv(preparedVariable, r.dir); err != nil {
 		return err
 	}
 	return r.Close()
@@ -202,8 +240,11 @@ func contentKey(p platform, id *identity, programs programs, distribution []stri
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
-// prune removes repositories of other keys that nobody holds open. Nobody
-// else builds meanwhile.
+// keepTime is how long repositories stay after their last use.
+const keepTime = time.Hour
+
+// prune removes repositories of other keys that nobody has used for a while.
+// Nobody else builds meanwhile.
 func prune(trees, keep string) {
 	entries, err := os.ReadDir(trees)
 	if err != nil {
@@ -215,8 +256,12 @@ func prune(trees, keep string) {
 		if dir == keep {
 			continue
 		}
-		if _, err := os.Stat(complete); err != nil {
+		info, err := os.Stat(complete)
+		if err != nil {
 			_ = os.RemoveAll(dir) // of a build that was killed
+			continue
+		}
+		if time.Since(info.ModTime()) < keepTime {
 			continue
 		}
 		lock, err := flock(complete, syscall.LOCK_EX|syscall.LOCK_NB)

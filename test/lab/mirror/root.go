@@ -38,7 +38,8 @@ func (r *Repositories) RootFiles(family Family) []File {
 		sources := fmt.Sprintf("deb [signed-by=%s] http://%s/debian %s main\n", keyring, hostDistribution, r.platform.Codename)
 		return []File{
 			{Path: keyring, Mode: 0o644, Data: r.identity.binary[keyDistribution]},
-			{Path: "/etc/apt/sources.list", Mode: 0o644, Data: []byte(sources)},
+			// In place of what mmdebstrap leaves there.
+			{Path: "/etc/apt/sources.list.d/0000sources.list", Mode: 0o644, Data: []byte(sources)},
 		}
 	}
 	const key = "/etc/pki/rpm-gpg/RPM-GPG-KEY-centosofficial"
