@@ -29,7 +29,8 @@
 // are not per namespace (vm, some of kernel and fs, transparent huge pages)
 // are files of the machine that start with the real values on each boot; the
 // external address is known to the machine; a data disk is never larger than
-// MaxDisk.
+// MaxDisk; resource limits end where this machine's do, unless it lets root
+// raise them.
 //
 // Root is needed, and the Debian packages mmdebstrap, systemd-container,
 // iproute2 and openssh-client. The root file systems are built once, from the

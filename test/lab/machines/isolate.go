@@ -308,6 +308,18 @@ func removeLab(path string) error {
 	return errors.Join(removeCgroup(cgroupOf(path)), os.RemoveAll(path))
 }
 
+// newCgroup makes a cgroup anew and opens it. What is started in one that was
+// killed before may die of that, too.
+func newCgroup(path string) (*os.File, error) {
+	if err := removeCgroup(path); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return nil, err
+	}
+	return os.Open(path)
+}
+
 // removeCgroup kills what runs in a cgroup and removes it with all below it.
 func removeCgroup(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {

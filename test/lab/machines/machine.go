@@ -172,9 +172,6 @@ func (m *machine) create(ctx context.Context) error {
 		"-f", m.inRoot("etc/ssh/ssh_host_ed25519_key")); err != nil {
 		return err
 	}
-	if err := os.Mkdir(m.cgroup(), 0o755); err != nil {
-		return err
-	}
 	return ip("",
 		"netns add "+m.port,
 		fmt.Sprintf("link add %s type veth peer name eth0 address %s netns %s", m.port, m.mac, m.port),
@@ -349,10 +346,9 @@ func (m *machine) boot() error {
 	if err != nil {
 		return err
 	}
-	group, err := os.Open(m.cgroup())
+	group, err := newCgroup(m.cgroup())
 	if err != nil {
-		_ = console.Close()
-		return err
+		return errors.Join(err, console.Close())
 	}
 	// Its process 1 is one of a machine as far as possible: all capabilities,
 	// an own cgroup, no one to register with.
@@ -368,7 +364,8 @@ func (m *machine) boot() error {
 	start := func() (*exec.Cmd, error) {
 		cmd := exec.Command("systemd-nspawn", args...)
 		cmd.Stdout, cmd.Stderr = console, console
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"}
+		// In a network namespace of its own it may set what belongs to that.
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network"}
 		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd()), Setsid: true}
 		return cmd, cmd.Start()
 	}
@@ -382,29 +379,34 @@ func (m *machine) boot() error {
 	go func(off chan struct{}) {
 		defer close(off)
 		defer func() { _, _ = console.Close(), group.Close() }()
-		for m.again(cmd) {
-			m.power.Lock()
-			if !m.stopping && copyKnobs(knobs) == nil {
-				if cmd, err = start(); err == nil {
-					m.process = cmd.Process
-				}
-			} else {
-				err = errors.New("off")
-			}
-			m.power.Unlock()
-			if err != nil {
-				return
-			}
+		for cmd != nil && rebooting(cmd) {
+			cmd = m.bootAgain(start, knobs)
 		}
 	}(m.off)
 	return nil
 }
 
-// again waits for the container to end and tells whether it is rebooting.
-func (m *machine) again(cmd *exec.Cmd) bool {
+// rebooting waits for the container to end and tells whether it is to be
+// started again.
+func rebooting(cmd *exec.Cmd) bool {
 	const reboot = 133
 	_ = cmd.Wait() // the state says it
 	return cmd.ProcessState.ExitCode() == reboot
+}
+
+// bootAgain starts the container anew, unless the machine is being turned off.
+func (m *machine) bootAgain(start func() (*exec.Cmd, error), knobs string) *exec.Cmd {
+	m.power.Lock()
+	defer m.power.Unlock()
+	if m.stopping || copyKnobs(knobs) != nil {
+		return nil
+	}
+	cmd, err := start()
+	if err != nil {
+		return nil
+	}
+	m.process = cmd.Process
+	return cmd
 }
 
 // shutDown turns the machine off in good order, if that does not take too long.
