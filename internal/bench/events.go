@@ -34,6 +34,7 @@ const (
 	HostBack    Phase = "host_back"    // connected again
 	HostDied    Phase = "host_died"    // the run ended there before its time
 	HostStop    Phase = "host_stop"    // the run there has been asked to stop
+	HostLeft    Phase = "host_left"    // something of the job could not be removed
 )
 
 // Event is one report of progress.

@@ -118,10 +118,12 @@ type follower struct {
 	skipLine  bool  // the log is read from the middle of a line on
 	end       *jobEnd
 	tail      []byte // what the job said last beside its events
-	deaths    int
-	over      bool // the run has ended, and what it measured is here
-	complete  bool // and that is all
-	stopping  bool
+	deaths    int    // since a cell was finished
+	// doneAtDeath are the cells that were finished at the last one.
+	doneAtDeath int
+	over        bool // the run has ended, and what it measured is here
+	complete    bool // and that is all
+	stopping    bool
 
 	mu       sync.Mutex
 	contact  time.Time // when the load host was last heard of
@@ -329,12 +331,13 @@ func (f *follower) prepare(ctx context.Context, host Host) (places, error) {
 func (f *follower) start(ctx context.Context, host Host, at places, state JobState) error {
 	if at.known {
 		// What was measured since anybody looked, perhaps all of it.
-		if err := f.fetch(ctx, host, at); err != nil {
+		if err := f.fetch(ctx, host, at, true); err != nil {
 			return err
 		}
 		if finished, err := f.finished(); err != nil || finished {
 			f.over, f.complete = finished, finished
-			return errors.Join(err, f.cleanUp(ctx, host, at))
+			f.cleanUp(ctx, host, at)
+			return err
 		}
 	} else if began, err := f.mirror.began(); err != nil {
 		return err
@@ -372,7 +375,7 @@ func (f *follower) start(ctx context.Context, host Host, at places, state JobSta
 	command := append([]string{at.program}, f.JobCommand...)
 	if err := host.Start(ctx, at.job, append(command, at.jobFile)); err != nil {
 		if !f.Lost(err) { // else the job may be there
-			err = errors.Join(err, f.cleanUp(ctx, host, at))
+			f.cleanUp(ctx, host, at)
 		}
 		return err
 	}
@@ -405,10 +408,7 @@ func (f *follower) follow(ctx context.Context, host Host, at places) (JobState, 
 				return
 			case <-wake:
 			}
-			if err := f.mirror.pull(ctx, host, at.run, at.scratch, false); err != nil {
-				if missing := f.recordMissing(ctx, host, at); missing {
-					continue // the job has not made it yet
-				}
+			if err := f.fetch(ctx, host, at, false); err != nil {
 				cancel(err)
 				return
 			}
@@ -425,10 +425,13 @@ func (f *follower) follow(ctx context.Context, host Host, at places) (JobState, 
 	return state, err
 }
 
-// recordMissing reports whether the job has made no record so far.
-func (f *follower) recordMissing(ctx context.Context, host Host, at places) bool {
+// fetch brings home what is new, and when the job is over everything.
+func (f *follower) fetch(ctx context.Context, host Host, at places, ended bool) error {
 	said, err := host.Output(ctx, `if [ -e "$1" ]; then echo there; else echo missing; fi`, at.run+"/"+runFile)
-	return err == nil && said == "missing"
+	if err != nil || said == "missing" { // the job has made no record, so far
+		return err
+	}
+	return f.mirror.pull(ctx, host, at.run, at.scratch, ended)
 }
 
 // logReader takes a job's log apart into events and what else was said.
@@ -480,21 +483,9 @@ func (l *logReader) line(text []byte) {
 	l.report(*line.Event)
 }
 
-// fetch brings everything home once the job is over.
-func (f *follower) fetch(ctx context.Context, host Host, at places) error {
-	if f.recordMissing(ctx, host, at) {
-		return nil
-	}
-	return f.mirror.pull(ctx, host, at.run, at.scratch, true)
-}
-
 // ended deals with a job that is over.
 func (f *follower) ended(ctx context.Context, host Host, at places, state JobState) error {
-	before, err := f.doneCells()
-	if err != nil {
-		return err
-	}
-	if err := f.fetch(ctx, host, at); err != nil {
+	if err := f.fetch(ctx, host, at, true); err != nil {
 		return err
 	}
 	f.following = false
@@ -505,32 +496,33 @@ func (f *follower) ended(ctx context.Context, host Host, at places, state JobSta
 	switch {
 	case finished:
 		f.over, f.complete = true, true
-		return f.cleanUp(ctx, host, at)
 	case f.stopping:
 		f.over = true
-		return f.cleanUp(ctx, host, at)
 	case state.Phase == JobStopped:
-		f.over = true
-		return errors.Join(errors.New("the run was stopped on the load host, by another `sandbox bench`"), f.cleanUp(ctx, host, at))
+		f.over, err = true, errors.New("the run was stopped on the load host, by another `sandbox bench`")
 	case f.end != nil && f.end.Error != "" && !f.end.Interrupted:
-		f.over = true
-		return errors.Join(f.end.error(), f.cleanUp(ctx, host, at))
+		f.over, err = true, f.end.error()
+	}
+	if f.over {
+		f.cleanUp(ctx, host, at)
+		return err
 	}
 	// Killed, or ended with its machine.
-	after, err := f.doneCells()
+	done, err := f.doneCells()
 	if err != nil {
 		return err
 	}
-	if after > before {
+	if done > f.doneAtDeath {
 		f.deaths = 0
 	}
-	f.deaths++
+	f.deaths, f.doneAtDeath = f.deaths+1, done
 	reason := "its machine went down or it was killed"
 	if last := strings.TrimSpace(string(f.tail)); last != "" {
 		reason += "; it last said: " + record.Redact(last)
 	}
 	if f.deaths > maxDeaths {
 		f.over = true
+		f.cleanUp(ctx, host, at)
 		return fmt.Errorf("the run died on the load host %d times without finishing a cell: %s", f.deaths, reason)
 	}
 	f.report(Event{Phase: HostDied, Reason: reason})
@@ -549,14 +541,26 @@ func (f *follower) doneCells() (int, error) {
 	return done, err
 }
 
-// cleanUp removes the job from the load host. The record stays.
-func (f *follower) cleanUp(ctx context.Context, host Host, at places) error {
+// cleanUp removes the job from the load host; the record stays. What it
+// cannot remove is no failure of the run's: the job file, which holds
+// secrets, is gone since the job has read it.
+func (f *follower) cleanUp(ctx context.Context, host Host, at places) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	if _, err := host.Output(ctx, `rm -rf -- "$@"`, at.job, at.jobFile, at.scratch); err != nil {
-		return fmt.Errorf("clean up on the load host: %w", err)
+	remove := func(host Host) error {
+		_, err := host.Output(ctx, `rm -rf -- "$@"`, at.job, at.jobFile, at.scratch)
+		return err
 	}
-	return nil
+	err := remove(host)
+	for tries := 0; tries < 3 && err != nil && f.Lost(err) && sleep(ctx, f.RetryEvery); tries++ {
+		var again Host
+		if again, err = f.Dial(ctx); err == nil {
+			err = errors.Join(remove(again), again.Close())
+		}
+	}
+	if err != nil {
+		f.report(Event{Phase: HostLeft, Reason: record.Redact(err.Error())})
+	}
 }
 
 // stop asks the job to end, and brings home what it has.

@@ -101,7 +101,7 @@ func (v *benchView) event(e bench.Event) {
 	switch e.Phase {
 	case bench.Inspecting:
 		return
-	case bench.HostCopying, bench.HostStarted, bench.HostFound, bench.HostLost, bench.HostBack, bench.HostDied, bench.HostStop:
+	case bench.HostCopying, bench.HostStarted, bench.HostFound, bench.HostLost, bench.HostBack, bench.HostDied, bench.HostStop, bench.HostLeft:
 		v.progress.Notef("%s", hostNote(e))
 		return
 	case bench.TargetDown:
@@ -160,6 +160,8 @@ func hostNote(e bench.Event) string {
 		return "load host: the run ended before its time, starting it again: " + e.Reason
 	case bench.HostStop:
 		return "load host: asking the run to stop; once more to leave it to itself, then `sandbox bench --resume` finds it"
+	case bench.HostLeft:
+		return "load host: the job's log could not be removed: " + e.Reason
 	}
 	return string(e.Phase)
 }
