@@ -60,13 +60,13 @@ func runSSH(ctx context.Context, a *app, o *sshOptions, host string, command []s
 	}
 	// The bare name of the file, in its folder: OpenSSH hands it on to the
 	// ssh of a jump host unquoted.
-	args := []string{"-F", sshConfigName, host}
+	args := []string{"-F", sshConfigName, "--", host}
 	if len(command) > 0 {
 		line, err := remote.Quote(command...)
 		if err != nil {
 			return fail(exitUsage, err, "")
 		}
-		args = append(args, "--", line)
+		args = append(args, line)
 	}
 	cmd := exec.CommandContext(ctx, "ssh", args...)
 	cmd.Dir = a.stateDir(name)
