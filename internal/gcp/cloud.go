@@ -21,6 +21,7 @@ import (
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/iterator"
 	"google.golang.org/api/option"
+	httptransport "google.golang.org/api/transport/http"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -58,16 +59,16 @@ const credentialsFix = "Run `gcloud auth application-default login`, or set GOOG
 // access is how we come into Google Cloud. The provider reads the same
 // variables.
 type access struct {
-	options []option.ClientOption
-	auth    *auth.Credentials // nil with a token
-	project string            // that the environment variables name
+	options  []option.ClientOption
+	auth     *auth.Credentials // nil with a token
+	project  string            // that the environment variables name
+	endpoint string            // of the API, when it is not Google's
 }
 
 func newAccess(env map[string]string) (*access, error) {
 	a := &access{project: firstOf(env, "GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT")}
-	if endpoint := env["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"]; endpoint != "" {
-		a.options = append(a.options, option.WithEndpoint(strings.TrimSuffix(strings.TrimSuffix(endpoint, "/"), "/compute/v1")))
-	}
+	// The provider's has the API's path at its end, ours has not.
+	a.endpoint = strings.TrimSuffix(strings.TrimSuffix(env["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"], "/"), "/compute/v1")
 	if token := env["GOOGLE_OAUTH_ACCESS_TOKEN"]; token != "" {
 		a.options = append(a.options, option.WithAuthCredentials(auth.NewCredentials(&auth.CredentialsOptions{TokenProvider: staticToken(token)})))
 		return a, nil
@@ -162,7 +163,16 @@ func connect(ctx context.Context, env map[string]string, wanted ...string) (*clo
 	if err != nil {
 		return nil, err
 	}
-	return &cloud{project: project, options: a.options}, nil
+	// One client for all calls: one connection, one token.
+	client, _, err := httptransport.NewClient(ctx, append(a.options, option.WithScopes(scope))...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the Compute Engine API: %w", err)
+	}
+	options := []option.ClientOption{option.WithHTTPClient(client)}
+	if a.endpoint != "" {
+		options = append(options, option.WithEndpoint(a.endpoint))
+	}
+	return &cloud{project: project, options: options}, nil
 }
 
 // apiProblem turns an answer of the API into a problem where it says what is

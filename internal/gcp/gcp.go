@@ -140,10 +140,12 @@ func (p Problems) Error() string {
 }
 
 // InterruptedError says that Terraform was interrupted and stopped in good
-// order: it knows everything that it made.
+// order.
 type InterruptedError struct {
 	Stage Stage
-	// Unfinished are the resources that were not done.
+	// Unfinished are the resources that were not done. They may exist all the
+	// same, without Terraform knowing: the next Plan adopts them, and
+	// Leftovers finds them.
 	Unfinished []string
 }
 

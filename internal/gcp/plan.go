@@ -51,9 +51,12 @@ type Plan struct {
 	Unknown []Resource
 
 	spec      *environment.Spec
-	preflight *Preflight
 	login     login
 	settings  *settings
+	terraform *terraform
+	// known are the resources that Terraform has or will have, by kind and
+	// name.
+	known map[string]bool
 	// outputs is set when nothing but addresses and the like has changed.
 	outputs bool
 }
@@ -87,7 +90,7 @@ func (p *Platform) Plan(ctx context.Context, spec *environment.Spec, preflight *
 		s.Created = p.o.Now().UTC().Format(createdLayout)
 	}
 	s.Project, s.Region, s.Zones = preflight.Project, preflight.Region, preflight.Zones
-	plan := &Plan{spec: spec, preflight: preflight, settings: s}
+	plan := &Plan{spec: spec, settings: s}
 	if plan.login, err = p.login(spec.Cloud.SSH); err != nil {
 		return nil, err
 	}
@@ -95,6 +98,7 @@ func (p *Platform) Plan(ctx context.Context, spec *environment.Spec, preflight *
 	if err != nil {
 		return nil, err
 	}
+	plan.terraform = t
 	p.endOrphans(ctx)
 	if err := t.prepare(ctx, s, stateBucket(spec)); err != nil {
 		return nil, err
@@ -102,20 +106,22 @@ func (p *Platform) Plan(ctx context.Context, spec *environment.Spec, preflight *
 	if err := p.writeSettings(s); err != nil {
 		return nil, err
 	}
-	if err := p.writeGenerated(t, plan); err != nil {
+	if err := p.writeGenerated(plan, preflight.CallerRange); err != nil {
 		return nil, err
 	}
-	if err := p.planOnce(ctx, t, plan); err != nil {
+	if err := p.planOnce(ctx, plan); err != nil {
 		return nil, err
 	}
-	adopted, err := p.adopt(ctx, t, plan)
+	adopted, err := p.adopt(ctx, plan)
 	if err != nil {
 		return nil, err
 	}
 	if adopted {
-		err = p.planOnce(ctx, t, plan)
+		if err := p.planOnce(ctx, plan); err != nil {
+			return nil, err
+		}
 	}
-	return plan, err
+	return plan, nil
 }
 
 // stateBucket is the bucket that the state is kept in, or "".
@@ -177,20 +183,20 @@ func (p *Platform) login(ssh environment.SSHLogin) (login, error) {
 }
 
 // writeGenerated writes what generated.tf declares.
-func (p *Platform) writeGenerated(t *terraform, plan *Plan) error {
+func (p *Platform) writeGenerated(plan *Plan, callerRange string) error {
 	generated := map[string]any{
 		"environment": p.o.Environment, "owner": labelText(p.o.Owner), "created": plan.settings.Created, "ttl": ttlText(p.o.TTL),
-		"zones": plan.settings.Zones, "caller_range": plan.preflight.CallerRange,
+		"zones": plan.settings.Zones, "caller_range": callerRange,
 		"ssh_user": plan.login.user, "ssh_public_key": strings.TrimSpace(plan.login.publicKey), "base_folder": baseFolder(plan.spec.Variables),
 	}
-	if plan.preflight.CallerRange == "" {
+	if callerRange == "" {
 		generated["caller_range"] = nil
 	}
 	text, err := json.MarshalIndent(generated, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write the variables: %w", err)
 	}
-	return t.write(generatedFile, append(text, '\n'))
+	return plan.terraform.write(generatedFile, append(text, '\n'))
 }
 
 // baseFolder is where relative paths in the variables start: at the first
@@ -212,7 +218,8 @@ func baseFolder(v environment.Variables) string {
 }
 
 // planOnce runs Terraform's plan and reads it.
-func (p *Platform) planOnce(ctx context.Context, t *terraform, plan *Plan) error {
+func (p *Platform) planOnce(ctx context.Context, plan *Plan) error {
+	t := plan.terraform
 	changes, err := t.plan(ctx, plan.spec.Variables)
 	if err != nil {
 		return err
@@ -224,14 +231,15 @@ func (p *Platform) planOnce(ctx context.Context, t *terraform, plan *Plan) error
 		}
 		return &TerraformError{Command: "show", Err: err}
 	}
-	plan.Changes = changesOf(content)
+	plan.Changes, plan.known = changesOf(content)
 	plan.outputs = changes && len(plan.Changes) == 0
 	return p.writeApplied(t, content)
 }
 
-// changesOf are the changes in a plan, in the order they are best read.
-func changesOf(content *tfjson.Plan) []Change {
-	var changes []Change
+// changesOf are the changes in a plan, in the order they are best read, and
+// all resources that it is about, by kind and name.
+func changesOf(content *tfjson.Plan) (changes []Change, known map[string]bool) {
+	known = map[string]bool{}
 	for _, r := range content.ResourceChanges {
 		if r.Mode != tfjson.ManagedResourceMode {
 			continue
@@ -240,6 +248,9 @@ func changesOf(content *tfjson.Plan) []Change {
 		before, _ := r.Change.Before.(map[string]any)
 		after, _ := r.Change.After.(map[string]any)
 		shown := after
+		for _, values := range []map[string]any{before, after} {
+			known[kindOf(r.Type)+" "+textOf(values["name"])] = true
+		}
 		actions := r.Change.Actions
 		switch {
 		case actions.Create():
@@ -269,7 +280,7 @@ func changesOf(content *tfjson.Plan) []Change {
 	slices.SortStableFunc(changes, func(a, b Change) int {
 		return slices.Index(order, a.Kind) - slices.Index(order, b.Kind)
 	})
-	return changes
+	return changes, known
 }
 
 func textOf(value any) string {
@@ -342,12 +353,9 @@ func (p *Plan) creating(r Resource) (Change, bool) {
 
 // adopt looks for what exists of the environment without Terraform knowing:
 // a run was killed, or the state was lost. What is about to be made is
-// imported instead.
-func (p *Platform) adopt(ctx context.Context, t *terraform, plan *Plan) (bool, error) {
-	if plan.Count(Create) == 0 {
-		return false, nil
-	}
-	c, err := p.connect(ctx, plan.preflight.Project)
+// imported instead; it reports whether there is any of that.
+func (p *Platform) adopt(ctx context.Context, plan *Plan) (bool, error) {
+	c, err := p.connect(ctx, plan.settings.Project)
 	if err != nil {
 		return false, err
 	}
@@ -357,14 +365,20 @@ func (p *Platform) adopt(ctx context.Context, t *terraform, plan *Plan) (bool, e
 	}
 	var text strings.Builder
 	for _, r := range existing {
-		if change, ok := plan.creating(r); ok {
+		change, wanted := plan.creating(r)
+		switch {
+		case wanted:
 			fmt.Fprintf(&text, "import {\n  to = %s\n  id = %q\n}\n", change.address, importID(r))
+		case r.Kind == kindDisk && r.InUse && !strings.HasSuffix(r.Name, "-data"):
+			// A boot disk, which belongs to its machine.
+		case !plan.known[r.Kind+" "+r.Name]:
+			plan.Unknown = append(plan.Unknown, r)
 		}
 	}
 	if text.Len() == 0 {
 		return false, nil
 	}
-	return true, t.write(adoptFile, []byte(text.String()))
+	return true, plan.terraform.write(adoptFile, []byte(text.String()))
 }
 
 // importID is how the provider names what it is to import.
@@ -380,10 +394,7 @@ func importID(r Resource) string {
 // the environment's inventory. When ctx ends, Terraform is interrupted and may
 // take minutes to stop in good order; the error is then an *InterruptedError.
 func (p *Platform) Apply(ctx context.Context, plan *Plan) (*environment.Inventory, error) {
-	t, err := p.terraform(plan.preflight.Project, plan.preflight.Region)
-	if err != nil {
-		return nil, err
-	}
+	t := plan.terraform
 	if !plan.Empty() || plan.outputs {
 		if err := p.applyPlan(ctx, t, plan); err != nil {
 			return nil, err

@@ -327,7 +327,11 @@ func (s *Server) startInstance(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if i.Status != "TERMINATED" {
+	switch i.Status {
+	case "RUNNING": // nothing to do, and no error
+		return s.start("start", path, done), nil
+	case "TERMINATED":
+	default:
 		return nil, invalid("Machine %s is %s", i.Name, i.Status)
 	}
 	i.Status = "STAGING"
