@@ -13,12 +13,11 @@ hosts=$(hosts_with_block "$HOSTS" </etc/hosts)
 
 step "turning off automatic updates"
 # The firewall is the cloud's; one here would cost every packet.
-for unit in apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-upgrade.service \
-	unattended-upgrades.service dnf-automatic.timer dnf-makecache.timer packagekit.service \
-	mlocate-updatedb.timer plocate-updatedb.timer man-db.timer firewalld.service; do
-	if systemctl cat "$unit" >/dev/null 2>&1; then
-		systemctl mask --now "$unit"
-	fi
-done
+units=$(systemctl list-unit-files --no-legend apt-daily.timer apt-daily-upgrade.timer apt-daily.service \
+	apt-daily-upgrade.service unattended-upgrades.service dnf-automatic.timer dnf-makecache.timer packagekit.service \
+	mlocate-updatedb.timer plocate-updatedb.timer man-db.timer firewalld.service | awk '$2 != "masked" { print $1 }')
+if [[ -n $units ]]; then
+	xargs systemctl mask --now <<<"$units"
+fi
 
 need curl curl

@@ -212,7 +212,7 @@ func TestInstall(t *testing.T) {
 			s.expect("old-0", "sysctl -n vm.swappiness vm.overcommit_memory net.core.somaxconn", "1\n1\n4096")
 			s.expect("old-0", "cd /sys/kernel/mm/transparent_hugepage; cat enabled defrag khugepaged/max_ptes_none | grep -o '\\[.*\\]\\|^[0-9]*$'", "[always]\n[defer+madvise]\n0")
 			s.expect("seven-0", "cd /sys/kernel/mm/transparent_hugepage; cat enabled defrag | grep -o '\\[.*\\]'", "[never]\n[never]")
-			s.expect("old-0", "pid=$(systemctl show -p MainPID --value mongod); grep -z ^GLIBC /proc/$pid/environ | tr -d '\\0'; awk '/open files/ {print \" \" $4}' /proc/$pid/limits", "GLIBC_TUNABLES=glibc.pthread.rseq=0 64000")
+			s.expect("old-0", "pid=$(systemctl show -p MainPID --value mongod); grep -z ^GLIBC /proc/$pid/environ | tr '\\0' ' '; systemctl show -p LimitNOFILE --value mongod", "GLIBC_TUNABLES=glibc.pthread.rseq=0 64000")
 			s.expect("seven-0", "pid=$(systemctl show -p MainPID --value mongod); grep -cz ^GLIBC /proc/$pid/environ || true", "0")
 			s.expect("old-0", "blockdev --getra /dev/disk/by-id/google-data", "32")
 			s.expect("load", "getent hosts old-1 | awk '{print $1}'", inv.Machines[2].InternalIP)
@@ -259,8 +259,9 @@ func (s *site) checkMonitoring() {
 	if err != nil {
 		s.Fatal(err)
 	}
+	s.write("load", "/root/curl", "insecure\nuser = admin:"+password.Reveal()+"\n")
 	get := func(what string) string {
-		return s.root("load", "curl -fsSk -u admin:"+password.Reveal()+" https://pmm:8443/v1/inventory/"+what)
+		return s.root("load", "curl -fsS -K /root/curl https://pmm:8443/v1/inventory/"+what)
 	}
 	nodes, services := get("nodes"), get("services")
 	for _, name := range []string{"old-0", "old-1", "old-2"} {
@@ -276,14 +277,33 @@ func (s *site) checkMonitoring() {
 // checkSecrets: no secret is where others can read it.
 func (s *site) checkSecrets() {
 	s.Helper()
+	var patterns strings.Builder
 	for _, name := range []string{install.AdminPasswordFile, install.BenchmarkPasswordFile, install.MonitoringPasswordFile, install.PMMPasswordFile, "keyfile"} {
 		text, err := secret.Read(filepath.Join(s.opts.Dir, name))
 		if err != nil {
 			s.Fatal(err)
 		}
-		for _, m := range s.opts.Inventory.Machines {
-			s.expect(m.Name, "grep -lrF '"+text.Reveal()+"' /var/log /tmp /var/tmp /run/log 2>/dev/null; journalctl --no-pager | grep -v COMMAND= | grep -F '"+text.Reveal()+"'; find /etc /usr/local /var/lib -xdev -type f -perm /077 -exec grep -lF '"+text.Reveal()+"' {} +; true", "")
-		}
+		patterns.WriteString(text.Reveal() + "\n")
+	}
+	for _, m := range s.opts.Inventory.Machines {
+		s.write(m.Name, "/root/secrets", patterns.String())
+		s.expect(m.Name, "grep -rlF -f /root/secrets /var/log /tmp /var/tmp /run/log || true\n"+
+			"find /etc /usr/local /var/lib -xdev -type f -perm /077 -exec grep -lF -f /root/secrets {} + || true", "")
+	}
+}
+
+// write puts a file of root's on a machine.
+func (s *site) write(machine, path, text string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+	defer cancel()
+	conn, err := install.Dial(ctx, s.opts.Inventory, s.opts.Dir, machine)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.WriteFile(ctx, path, []byte(text), remote.CopyOptions{Sudo: true}); err != nil {
+		s.Fatal(err)
 	}
 }
 
