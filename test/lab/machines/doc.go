@@ -32,6 +32,9 @@
 // MaxDisk; resource limits end where this machine's do, unless it lets root
 // raise them.
 //
+// A machine takes six of the inotify instances that root may have, often 128:
+// labs with many machines cannot run at the same time (go test -p 1).
+//
 // Root is needed, and the Debian packages mmdebstrap, systemd-container,
 // iproute2 and openssh-client. The root file systems are built once, from the
 // apt sources of this machine, into the user's cache folder.

@@ -194,6 +194,9 @@ func prepareMounts() error {
 		{"tmpfs", "/run", "mode=755"},
 		{"cgroup2", cgroupRoot, ""},
 	} {
+		if m.kind == "cgroup2" && hasUnified() {
+			continue // it cannot be mounted on itself
+		}
 		if err := unix.Mount(m.kind, m.target, m.kind, unix.MS_NOSUID|unix.MS_NODEV, m.options); err != nil {
 			return fmt.Errorf("mount %s: %w", m.target, err)
 		}
@@ -204,6 +207,11 @@ func prepareMounts() error {
 		}
 	}
 	return nil
+}
+
+func hasUnified() bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(cgroupRoot, &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
 // labFolder has the files of one lab. Who holds the lock on it is alive.

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unsafe"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,13 +43,16 @@ func copyKnobs(folder string) error {
 	return nil
 }
 
-// choices makes files below a folder that list choices, the present one in
-// brackets, behave as in sysfs: whoever writes a choice finds it chosen, and
-// nothing else can be written. It happens a moment after the writing.
+// choices makes files that list choices, the present one in brackets, behave
+// as in sysfs: whoever writes a choice finds it chosen, and nothing else can be
+// written. It happens a moment after the writing. One watches for all machines,
+// for each user may have few such watchers.
 type choices struct {
 	notify *os.File
 	done   chan struct{}
-	files  map[int32]*choice // by watch descriptor
+
+	mu    sync.Mutex
+	files map[int32]*choice // by watch descriptor
 }
 
 type choice struct {
@@ -57,14 +60,27 @@ type choice struct {
 	text []byte // as it was last
 }
 
-func watchChoices(folder string) (*choices, error) {
+func newChoices() (*choices, error) {
 	// In non-blocking mode Read waits in a way that Close ends.
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("inotify: %w", err)
 	}
 	c := &choices{notify: os.NewFile(uintptr(fd), "inotify"), done: make(chan struct{}), files: map[int32]*choice{}}
-	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+	go c.run()
+	return c, nil
+}
+
+// watch includes the files with choices below a folder, until they are removed.
+// Those that it knows it looks at again.
+func (c *choices) watch(folder string) error {
+	notify, err := c.notify.SyscallConn()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -72,19 +88,17 @@ func watchChoices(folder string) (*choices, error) {
 		if err != nil || !bytes.ContainsRune(text, '[') {
 			return err
 		}
-		watch, err := unix.InotifyAddWatch(fd, path, unix.IN_CLOSE_WRITE)
+		err = notify.Control(func(fd uintptr) {
+			var watch int
+			if watch, err = unix.InotifyAddWatch(int(fd), path, unix.IN_CLOSE_WRITE); err == nil {
+				c.files[int32(watch)] = &choice{path: path, text: text}
+			}
+		})
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", path, err)
 		}
-		c.files[int32(watch)] = &choice{path: path, text: text}
 		return nil
 	})
-	if err != nil {
-		_ = c.notify.Close()
-		return nil, err
-	}
-	go c.run()
-	return c, nil
 }
 
 func (c *choices) close() {
@@ -100,14 +114,19 @@ func (c *choices) run() {
 		if err != nil {
 			return
 		}
+		c.mu.Lock()
 		for at := 0; at+unix.SizeofInotifyEvent <= n; {
+			// Watch, mask, cookie, length of the name; 32 bits each.
 			watch := int32(binary.NativeEndian.Uint32(events[at:]))
-			name := binary.NativeEndian.Uint32(events[at+int(unsafe.Offsetof(unix.InotifyEvent{}.Len)):])
-			at += unix.SizeofInotifyEvent + int(name)
-			if f := c.files[watch]; f != nil {
+			mask := binary.NativeEndian.Uint32(events[at+4:])
+			at += unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(events[at+12:]))
+			if mask&unix.IN_IGNORED != 0 {
+				delete(c.files, watch)
+			} else if f := c.files[watch]; f != nil {
 				f.settle()
 			}
 		}
+		c.mu.Unlock()
 	}
 }
 

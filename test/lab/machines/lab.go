@@ -52,6 +52,7 @@ type Lab struct {
 	folder  string
 	image   string
 	dns     *dnsServer
+	choices *choices
 
 	mu       sync.Mutex
 	machines map[string]*machine
@@ -76,10 +77,13 @@ func New(options Options) (*Lab, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new lab: %w", err)
 	}
-	if l.dns, err = serveDNS(Gateway, options.Hosts); err != nil {
-		return nil, errors.Join(fmt.Errorf("new lab: %w", err), ip("", "link del "+bridge))
+	if l.dns, err = serveDNS(Gateway, options.Hosts); err == nil {
+		if l.choices, err = newChoices(); err == nil {
+			return l, nil
+		}
+		l.dns.close()
 	}
-	return l, nil
+	return nil, errors.Join(fmt.Errorf("new lab: %w", err), ip("", "link del "+bridge))
 }
 
 // Close removes all machines and the network.
@@ -92,6 +96,7 @@ func (l *Lab) Close() error {
 	}
 	wg.Wait()
 	l.dns.close()
+	l.choices.close()
 	return errors.Join(append(errs, ip("", "link del "+bridge))...)
 }
 
@@ -265,16 +270,24 @@ func (l *Lab) Delete(name string) error {
 	return nil
 }
 
-// Console is the end of what a machine has printed while booting, "" if there
-// is no such machine.
+// Console is the end of what a machine has said: its container, and as long as
+// it is on, its journal. It is for people who wonder why it does not answer.
 func (l *Lab) Console(name string) string {
 	m, err := l.machine(name)
 	if err != nil {
-		return ""
+		return err.Error()
 	}
 	defer m.mu.Unlock()
 	text, _ := os.ReadFile(m.in("console")) // none before the first boot
-	return lastLines(string(text), 60)
+	console := lastLines(string(text), 20)
+	if !m.running() {
+		return console
+	}
+	journal, err := m.inside("journalctl", "--boot", "--lines=60", "--no-pager", "--no-hostname")
+	if err != nil {
+		journal = err.Error()
+	}
+	return strings.TrimSpace(console + "\n" + journal)
 }
 
 // ip runs commands of ip(8) in a network namespace, "" for the lab's own.

@@ -91,7 +91,6 @@ type machine struct {
 	exists  bool // its root file system and network do
 	deleted bool
 	loops   []*os.File
-	choices *choices
 	off     chan struct{} // closed when it is off; nil before the first start
 
 	power    sync.Mutex // guards what follows; never held for long
@@ -338,8 +337,7 @@ func (m *machine) boot() error {
 	if err := copyKnobs(knobs); err != nil {
 		return err
 	}
-	var err error
-	if m.choices, err = watchChoices(knobs); err != nil {
+	if err := m.lab.choices.watch(knobs); err != nil {
 		return err
 	}
 	console, err := os.OpenFile(m.in("console"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -398,7 +396,7 @@ func rebooting(cmd *exec.Cmd) bool {
 func (m *machine) bootAgain(start func() (*exec.Cmd, error), knobs string) *exec.Cmd {
 	m.power.Lock()
 	defer m.power.Unlock()
-	if m.stopping || copyKnobs(knobs) != nil {
+	if m.stopping || copyKnobs(knobs) != nil || m.lab.choices.watch(knobs) != nil {
 		return nil
 	}
 	cmd, err := start()
@@ -407,6 +405,20 @@ func (m *machine) bootAgain(start func() (*exec.Cmd, error), knobs string) *exec
 	}
 	m.process = cmd.Process
 	return cmd
+}
+
+// inside runs a program of a machine that is on, beside its process 1.
+func (m *machine) inside(program string, args ...string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(m.cgroup(), "payload/init.scope/cgroup.procs"))
+	if err != nil {
+		return "", err
+	}
+	pids := strings.Fields(string(text))
+	if len(pids) == 0 {
+		return "", errors.New("it has no process 1")
+	}
+	args = append([]string{"--target", pids[0], "--all", "--", program}, args...)
+	return output(context.Background(), "", "nsenter", args...)
 }
 
 // shutDown turns the machine off in good order, if that does not take too long.
@@ -444,10 +456,6 @@ func (m *machine) release() {
 		_ = loop.Close()
 	}
 	m.loops = nil
-	if m.choices != nil {
-		m.choices.close()
-		m.choices = nil
-	}
 }
 
 // remove turns the machine off and removes it, whatever of it there is.

@@ -434,7 +434,6 @@ func TestRefusals(t *testing.T) {
 // takes little memory.
 func TestThirteen(t *testing.T) {
 	b := newBench(t)
-	free := available(t)
 	began := time.Now()
 	var wg sync.WaitGroup
 	errs := make([]error, 13)
@@ -459,7 +458,7 @@ func TestThirteen(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	perMachine := (free - available(t)) / 13
+	perMachine := memory(t, cgroupOf(os.Getenv(labVariable))) / 13
 	t.Logf("13 machines: on after %v, let users in after %v, take %d MB each", running, reached, perMachine)
 	if perMachine > 120 {
 		t.Errorf("a machine takes %d MB", perMachine)
@@ -469,16 +468,33 @@ func TestThirteen(t *testing.T) {
 	}
 }
 
-// available is how much memory there is for new programs, in MB.
-func available(t *testing.T) int {
-	for line := range strings.Lines(read(t, "/proc/meminfo")) {
-		var kB int
-		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kB); err == nil {
-			return kB / 1024
+// memory is what the processes in a cgroup and below take, in MB; what several
+// share is counted once.
+func memory(t *testing.T, cgroup string) int {
+	t.Helper()
+	total := 0
+	err := filepath.WalkDir(cgroup, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "cgroup.procs" {
+			return err
 		}
+		for _, pid := range strings.Fields(read(t, path)) {
+			usage, _ := os.ReadFile("/proc/" + pid + "/smaps_rollup") // it may have ended
+			for line := range strings.Lines(string(usage)) {
+				var kB int
+				if _, err := fmt.Sscanf(line, "Pss: %d kB", &kB); err == nil {
+					total += kB
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no MemAvailable")
-	return 0
+	if total == 0 {
+		t.Fatal("nothing was measured")
+	}
+	return total / 1024
 }
 
 // TestKilled: of a lab whose process is killed, nothing is left but files,

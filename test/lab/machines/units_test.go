@@ -81,11 +81,14 @@ func TestChoices(t *testing.T) {
 	}
 	write(path, "always [madvise] never\n")
 	write(plain, "60\n")
-	c, err := watchChoices(folder)
+	c, err := newChoices()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.close()
+	if err := c.watch(folder); err != nil {
+		t.Fatal(err)
+	}
 	for _, step := range []struct{ written, want string }{
 		{"never", "always madvise [never]\n"},
 		{"always\n", "[always] madvise never\n"},
@@ -102,8 +105,22 @@ func TestChoices(t *testing.T) {
 			t.Errorf("after writing %q it is %q, not %q", step.written, got, step.want)
 		}
 	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); c.watched() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a file that was removed is still watched")
+		}
+	}
 	write(plain, "1")
 	if got, _ := os.ReadFile(plain); string(got) != "1" {
 		t.Errorf("a file without choices is %q", got)
 	}
+}
+
+func (c *choices) watched() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.files)
 }
