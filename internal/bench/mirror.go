@@ -57,7 +57,7 @@ func openMirror(dir string) (*mirror, error) {
 func (m *mirror) close() error { return m.journal.Close() }
 
 // attemptFolder is a folder that record makes.
-var attemptFolder = regexp.MustCompile(`^[a-z0-9=_-][a-z0-9=._-]*$`)
+var attemptFolder = regexp.MustCompile(`^[A-Za-z0-9=_-][A-Za-z0-9=._-]*$`)
 
 // fileName is a file in it.
 var fileName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)

@@ -401,7 +401,10 @@ func TestOneMirrorAtATime(t *testing.T) {
 		t.Errorf("a local run: %v", err)
 	}
 	// What the load host says is not believed.
-	for _, bad := range []string{"../x", ".hidden", "a/b", "A"} {
+	if name := "=4Fdd_=4Eame.v2_1000_default_1_1"; !attemptFolder.MatchString(name) {
+		t.Errorf("%q is not taken for a name", name) // of a cell of Odd_Name.v2
+	}
+	for _, bad := range []string{"../x", ".hidden", "a/b", "a b"} {
 		if attemptFolder.MatchString(bad) || fileName.MatchString(bad) {
 			t.Errorf("%q is taken for a name", bad)
 		}
