@@ -288,7 +288,7 @@ func (s *site) checkSecrets() {
 	for _, m := range s.opts.Inventory.Machines {
 		s.write(m.Name, "/root/secrets", patterns.String())
 		s.expect(m.Name, "grep -rlF -f /root/secrets /var/log /tmp /var/tmp /run/log || true\n"+
-			"find /etc /usr/local /var/lib -xdev -type f -perm /077 -exec grep -lF -f /root/secrets {} + || true", "")
+			"find /etc /usr/local /var/lib -xdev -type f -perm /007 -exec grep -lF -f /root/secrets {} + || true", "")
 	}
 }
 
