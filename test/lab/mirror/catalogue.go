@@ -218,6 +218,7 @@ func (b *builder) percona(f flavour, v string) []pkg {
 getent passwd mongod >/dev/null || adduser --system --no-create-home --home /var/lib/mongodb --ingroup mongod mongod
 chown mongod:mongod /var/lib/mongodb /var/log/mongodb
 ` + callHome + startUnit("mongod.service")
+	server.beforeRemove = stopUnit("mongod.service")
 	if f.rpm {
 		server.requires = []string{"percona-mongodb-mongosh", "percona-telemetry-agent", "policycoreutils", "glibc", "systemd", "shadow-utils", "/bin/sh"}
 		server.before = `getent group mongod >/dev/null || groupadd -r mongod
@@ -259,6 +260,11 @@ fi
 `, unit)
 }
 
+// stopUnit is what stops it when the package goes.
+func stopUnit(unit string) string {
+	return fmt.Sprintf("[ \"$1\" != remove ] || [ ! -d /run/systemd/system ] || deb-systemd-invoke stop %s >/dev/null || true\n", unit)
+}
+
 func (b *builder) perconaShell(f flavour) []pkg {
 	p := pkg{name: "percona-mongodb-mongosh", summary: "MongoDB Shell",
 		files: []entry{file("/usr/bin/mongosh", 0o755, []byte(text("mongosh", "@VERSION@", mongoshVersion)))}}
@@ -274,8 +280,9 @@ func (b *builder) perconaTelemetry(f flavour) []pkg {
 	p := pkg{name: "percona-telemetry-agent", summary: "Percona telemetry agent",
 		files: []entry{file("/usr/lib/systemd/system/percona-telemetry-agent.service", 0o644, []byte(unit))}}
 	p.version, p.release = f.version("1.0.7-1", true)
-	p.after = startUnit("percona-telemetry-agent.service")
+	p.after, p.beforeRemove = startUnit("percona-telemetry-agent.service"), stopUnit("percona-telemetry-agent.service")
 	if f.rpm {
+		p.beforeRemove = ""
 		p.requires = []string{"/bin/sh", "systemd"}
 		p.after = `if [ "$1" -eq 1 ]; then systemctl enable --now percona-telemetry-agent >/dev/null 2>&1 || :; fi`
 	}
@@ -321,7 +328,9 @@ chmod 0660 /usr/local/percona/pmm/config/pmm-agent.yaml
 	p.after = `getent group pmm-agent >/dev/null || addgroup --system pmm-agent
 getent passwd pmm-agent >/dev/null || adduser --system --no-create-home --home /usr/local/percona/pmm --ingroup pmm-agent pmm-agent
 ` + finish + startUnit("pmm-agent.service")
+	p.beforeRemove = stopUnit("pmm-agent.service")
 	if f.rpm {
+		p.beforeRemove = ""
 		p.requires = []string{"/bin/sh", "systemd", "shadow-utils"}
 		p.before = `getent group pmm-agent >/dev/null || groupadd -r pmm-agent
 getent passwd pmm-agent >/dev/null || useradd -M -r -g pmm-agent -d /usr/local/percona/pmm -s /sbin/nologin pmm-agent`

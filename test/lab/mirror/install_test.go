@@ -166,7 +166,7 @@ dpkg-query -W -f '${Package} ${Version}\n' 'mongodb*'; mongod --version; systemc
 `+answers, "mongodb-org 9.0.3", "mongodb-mongosh 2.5.8", "db version v9.0.3", "inactive", "mongodb /var/lib/mongodb", "LimitNOFILE=64000")
 	})
 	t.Run("distribution", func(t *testing.T) {
-		m.run(t, `apt-get install -y chrony jq`)
+		m.run(t, `apt-get install -y jq`)
 	})
 	t.Run("monitoring", func(t *testing.T) {
 		m.run(t, `rm -f /usr/sbin/policy-rc.d; apt-get install -y docker.io; percona-release enable pmm3-client; apt-get install -y pmm-client=3.4.1-7.bookworm`)

@@ -235,8 +235,12 @@ func (s *Server) find(host, name string, fault *Fault) (*body, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > 0 {
-		data[len(data)/2] ^= 1
+	// A letter or digit: white space may not matter.
+	for i := len(data) / 3; i < len(data); i++ {
+		if c := data[i] | 0x20; c >= '0' && c <= '9' || c >= 'a' && c <= 'z' {
+			data[i] ^= 1
+			break
+		}
 	}
 	return &body{content: bytes.NewReader(data), modified: info.ModTime(), close: func() error { return nil }}, nil
 }
