@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -441,8 +442,8 @@ func (p *Platform) applyPlan(ctx context.Context, t *terraform, plan *Plan) erro
 		return &InterruptedError{Stage: StageApply, Unfinished: log.unfinished()}
 	}
 	failure := log.failure("apply", err, "")
-	if strings.Contains(failure.Error(), codeStockout) {
-		p.noteExhausted(plan.settings)
+	if isStockout(failure.Error()) {
+		p.noteExhausted(plan.settings, failure.Error())
 	}
 	return failure
 }
@@ -457,16 +458,17 @@ func nameIn(names map[string]string) func(string) string {
 	}
 }
 
-// noteExhausted remembers a zone without machines, for the order of the next
-// environment.
-func (p *Platform) noteExhausted(s *settings) {
-	if len(s.Zones) == 0 {
-		return
-	}
+var zoneInText = regexp.MustCompile(`projects/[^/']+/zones/([a-z0-9-]+)`)
+
+// noteExhausted remembers the zones that an error names as being without
+// machines, for the order of the next environment.
+func (p *Platform) noteExhausted(s *settings, text string) {
 	if s.Exhausted == nil {
 		s.Exhausted = map[string]time.Time{}
 	}
-	s.Exhausted[s.Zones[0]] = p.o.Now().UTC()
+	for _, match := range zoneInText.FindAllStringSubmatch(text, -1) {
+		s.Exhausted[match[1]] = p.o.Now().UTC()
+	}
 	_ = p.writeSettings(s) // a matter of order only
 }
 

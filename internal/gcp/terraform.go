@@ -347,6 +347,11 @@ const (
 	codeQuota    = "QUOTA_EXCEEDED"
 )
 
+// isStockout reports whether a zone had no machine to give.
+func isStockout(text string) bool {
+	return strings.Contains(text, codeStockout) || strings.Contains(text, "does not have enough resources available")
+}
+
 // fixFor is what to do about errors, as far as they are known.
 func fixFor(diagnostics []Diagnostic) string {
 	var text strings.Builder
@@ -355,7 +360,7 @@ func fixFor(diagnostics []Diagnostic) string {
 	}
 	all := text.String()
 	switch {
-	case strings.Contains(all, codeStockout), strings.Contains(all, "does not have enough resources available"):
+	case isStockout(all):
 		return "The zone has no machine of this type to give at the moment. Run up again: what exists stays, and what is missing is tried again. If that does not help, run down and then up, which tries another zone first."
 	case strings.Contains(all, codeQuota), strings.Contains(all, "quotaExceeded"), strings.Contains(all, "Quota '"):
 		return "The project's quota is used up. Ask for more (https://console.cloud.google.com/iam-admin/quotas) or use smaller machines, and run up again: what exists stays."
