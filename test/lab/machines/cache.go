@@ -52,14 +52,14 @@ func BuildImage(ctx context.Context, progress io.Writer) (string, error) {
 	if err := unix.Flock(int(building.Fd()), unix.LOCK_EX); err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(done); err == nil {
-		return done, nil
-	}
-	_, _ = fmt.Fprintln(progress, "lab: building the machines' root file systems: a minute or two")
 	part := filepath.Join(root, "part") // whoever left one is dead: we have the lock
 	if err := os.RemoveAll(part); err != nil {
 		return "", err
 	}
+	if _, err := os.Stat(done); err == nil {
+		return done, nil
+	}
+	_, _ = fmt.Fprintln(progress, "lab: building the machines' root file systems: a minute or two")
 	if err := buildImage(ctx, part); err != nil {
 		return "", fmt.Errorf("build root file systems: %w", err)
 	}

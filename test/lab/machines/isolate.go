@@ -40,7 +40,7 @@ const cgroupRoot = "/sys/fs/cgroup"
 //	func TestMain(m *testing.M) { os.Exit(machines.Main(m.Run)) }
 //
 // First it builds the root file systems if they are not there yet, which takes
-// about a minute, and calls the functions that prepare something else for
+// a minute or two, and calls the functions that prepare something else for
 // which the network is needed. Then it enters the lab, removes what labs left
 // whose process is dead, and calls run. When that has returned, nothing is left
 // of the lab. The process is started anew on the way, with the same arguments
