@@ -26,8 +26,8 @@ type planOutput struct {
 	*environment.Spec
 	// Engine is set on the local platform: "mongod", or "embedded" when the
 	// embedded engine serves at least one deployment.
-	Engine   string                 `json:"engine,omitempty"`
-	Serving  []local.DeploymentPlan `json:"serving,omitempty"`
+	Engine  string                 `json:"engine,omitempty"`
+	Serving []local.DeploymentPlan `json:"serving,omitempty"`
 	// Estimate is what the environment costs, on the gcp platform.
 	Estimate *estimateOutput       `json:"estimate,omitempty"`
 	Warnings []environment.Problem `json:"warnings"`
