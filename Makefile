@@ -11,11 +11,15 @@ FUZZTIME ?= 20s
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/sandbox for this machine, without cgo
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/sandbox
+
+.PHONY: dist
+dist: ## build dist/sandbox-linux-{amd64,arm64}: for a load host of another kind than this machine
+	@for arch in amd64 arm64; do GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/sandbox-linux-$$arch ./cmd/sandbox || exit 1; done
 
 .PHONY: demo
 demo: build ## see the whole flow on this machine: up, bench, report, down (under two minutes)
