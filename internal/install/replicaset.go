@@ -212,10 +212,11 @@ func (s *replicaSet) verify(ctx context.Context) error {
 	return nil
 }
 
-// isVersion reports whether a server's version is the one asked for, which
-// may leave out the build number.
+// isVersion reports whether a server's version is the one asked for. Either may
+// leave out the build number: which build is installed, the package manager
+// has seen to.
 func isVersion(actual, asked string) bool {
-	return actual == asked || strings.HasPrefix(actual, asked+"-")
+	return actual == asked || strings.HasPrefix(actual, asked+"-") || strings.HasPrefix(asked, actual+"-")
 }
 
 // try uses the set as the benchmark will: by its connection string, with the

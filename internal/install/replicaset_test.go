@@ -305,3 +305,17 @@ func TestBringUpSaysTheLastCause(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestIsVersion(t *testing.T) {
+	for _, test := range []struct {
+		actual, asked string
+		want          bool
+	}{
+		{"9.0.4", "9.0.4", true}, {"8.0.34-15", "8.0.34", true}, {"8.0.34", "8.0.34-15", true},
+		{"8.0.34-15", "8.0.34-1", false}, {"8.0.34", "8.0.3", false}, {"8.0.3", "8.0.34", false}, {"8.0.34-15", "8.0.34-14", false},
+	} {
+		if got := isVersion(test.actual, test.asked); got != test.want {
+			t.Errorf("isVersion(%s, %s) = %t", test.actual, test.asked, got)
+		}
+	}
+}
