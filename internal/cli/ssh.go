@@ -61,6 +61,9 @@ func runSSH(ctx context.Context, a *app, o *sshOptions, host string, command []s
 	// The bare name of the file, in its folder: OpenSSH hands it on to the
 	// ssh of a jump host unquoted.
 	args := []string{"-F", sshConfigName, "--", host}
+	if len(command) > 0 && command[0] == "--" {
+		command = command[1:]
+	}
 	if len(command) > 0 {
 		line, err := remote.Quote(command...)
 		if err != nil {
