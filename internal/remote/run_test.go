@@ -100,7 +100,7 @@ func TestRun(t *testing.T) {
 		stop := filepath.Join(t.TempDir(), "stop")
 		ctx, cancel := context.WithCancel(ctx)
 		err := c.Run(ctx, Command{
-			Script: `trap '' TERM; echo ready; while [ ! -e "$1" ]; do sleep 0.02; done`,
+			Script: `trap '' TERM; echo ready; while [ -d "${1%/*}" ] && [ ! -e "$1" ]; do sleep 0.02; done`,
 			Args:   []string{stop}, Stdout: writerFunc(func([]byte) error { cancel(); return nil }),
 		})
 		if !errors.Is(err, context.Canceled) {
