@@ -117,6 +117,7 @@ func ids(cloud *computeapi.Server) map[string]uint64 {
 }
 
 func TestLifecycle(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "first-look", published)
 	_, plan := s.plan()
 	// 11 machines, 10 data disks, network, subnet, three rules, the policy.
@@ -202,6 +203,7 @@ func (s *stage) sweep() {
 
 // Google takes a machine; up starts it again and knows its new address.
 func TestPreempted(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "small", "testdata/small.tfvars")
 	s.mustUp()
 	before := ids(s.cloud)
@@ -219,6 +221,7 @@ func TestPreempted(t *testing.T) {
 }
 
 func TestLostState(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "small", "testdata/small.tfvars")
 	s.mustUp()
 	must(t, os.RemoveAll(s.options.Dir))
@@ -234,6 +237,7 @@ func TestLostState(t *testing.T) {
 }
 
 func TestUpAfterLostState(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "small", "testdata/small.tfvars")
 	s.mustUp()
 	before := ids(s.cloud)
@@ -251,6 +255,7 @@ func TestUpAfterLostState(t *testing.T) {
 }
 
 func TestStockoutThenAgain(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "stockout", published)
 	s.cloud.FailInsert(3, "ZONE_RESOURCE_POOL_EXHAUSTED")
 	_, err := s.up()
@@ -278,6 +283,7 @@ func TestStockoutThenAgain(t *testing.T) {
 }
 
 func TestQuotaAndOtherProblems(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "first-look", published)
 	problems := func(change func(*environment.Spec, *gcp.Options)) string {
 		t.Helper()
@@ -377,6 +383,7 @@ func applyUntilKilled(dir string) int {
 // The program is killed at several points of its apply; the next up goes on
 // with what is there.
 func TestKilledDuringApply(t *testing.T) {
+	t.Parallel()
 	// Killed when so many resources are there: while disks are made, while
 	// machines are.
 	for _, at := range []int{4, 9} {
@@ -434,6 +441,7 @@ func noProcesses(t *testing.T, dir string) {
 // An interrupt stops Terraform in good order. What the provider did not wait
 // for is there all the same, and up takes it over.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "small", "testdata/small.tfvars")
 	p, plan := s.plan()
 	ctx, cancel := context.WithCancel(t.Context())

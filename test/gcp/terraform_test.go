@@ -93,6 +93,7 @@ func equal(t *testing.T, what string, want, got any) {
 }
 
 func TestPublishedEnvironment(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t, "first-look", published)
 	w.generated["zones"] = zonesOf("northamerica-northeast1", "b", "a", "c")
 	w.run("fmt", "-check", "-diff")
@@ -236,6 +237,7 @@ func inventory(t *testing.T, w *workspace, spec *environment.Spec) {
 }
 
 func TestSmallEnvironment(t *testing.T) {
+	t.Parallel()
 	const file = "testdata/small.tfvars"
 	w := newWorkspace(t, "small", file)
 	w.apply() // no zones given: they are looked up
@@ -274,33 +276,9 @@ func TestSmallEnvironment(t *testing.T) {
 	w.destroy()
 }
 
-func TestStockout(t *testing.T) {
-	w := newWorkspace(t, "stockout", published)
-	w.cloud.FailInsert(3, "ZONE_RESOURCE_POOL_EXHAUSTED")
-	output, code := w.change("apply", "-auto-approve", "-parallelism=30")
-	if code == 0 || !strings.Contains(output, "ZONE_RESOURCE_POOL_EXHAUSTED") {
-		t.Fatalf("the first apply ended with %d:\n%s", code, output)
-	}
-	first := computeapi.All[compute.Instance](w.cloud)
-	if len(first) != 10 {
-		t.Errorf("there are %d machines after the first apply", len(first))
-	}
-	w.apply()
-	second := computeapi.All[compute.Instance](w.cloud)
-	if len(second) != 11 {
-		t.Errorf("there are %d machines after the second apply", len(second))
-	}
-	for name, i := range first {
-		if second[name].Id != i.Id {
-			t.Errorf("%s was made anew", name)
-		}
-	}
-	w.planIsEmpty()
-	w.destroy()
-}
-
 // Terraform and sandbox must make the same machines of the same files.
 func TestExpansion(t *testing.T) {
+	t.Parallel()
 	cases := map[string]string{
 		"empty prefix":   `prefix = ""` + "\nreplsets = { rs = {} }",
 		"a prefix":       `prefix = "p-q"` + "\nreplsets = { rs = { data_nodes_per_replset = \"1\", arbiters_per_replset = null } }",
@@ -396,6 +374,7 @@ func planned(t *testing.T, plan string) map[string]machine {
 // Whoever runs the folder by hand is told what is missing before anything is
 // made.
 func TestPreconditions(t *testing.T) {
+	t.Parallel()
 	w := newWorkspace(t, "by-hand", published)
 	for name, want := range map[string]string{
 		"caller_range":   "Set source_ranges",
