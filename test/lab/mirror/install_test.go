@@ -104,7 +104,7 @@ func (m *machine) refuse(t *testing.T, script string, words ...string) {
 
 // answers waits for mongod. The machines cannot give it the limit that its
 // unit asks for.
-const answers = `for i in $(seq 100); do (exec 5<>/dev/tcp/127.0.0.1/27017) 2>/dev/null && break; sleep 0.1; done; exec 5<>/dev/tcp/127.0.0.1/27017
+const answers = `for i in $(seq 600); do (exec 5<>/dev/tcp/127.0.0.1/27017) 2>/dev/null && break; sleep 0.1; done; exec 5<>/dev/tcp/127.0.0.1/27017
 systemctl is-active mongod
 systemctl show -p LimitNOFILE mongod
 `
@@ -133,14 +133,14 @@ dpkg-query -W -f '${Package} ${Version}\n' percona-server-mongodb-mongos; mongos
 		m.expect(t, `percona-release enable-only psmdb-80 testing; apt-cache madison percona-server-mongodb-server; ls /etc/apt/sources.list.d; percona-release show`,
 			"8.0.35-16.bookworm", "percona-psmdb-80-release.list.bak", "percona-prel-release.list\n")
 		m.expect(t, `percona-release setup -y psmdb90; apt-cache madison percona-server-mongodb-server | grep psmdb-90 || echo none of 9.0`, "none of 9.0")
-		m.run(t, `apt-get purge -y 'percona-server-mongodb*' percona-mongodb-mongosh; rm -f /etc/apt/sources.list.d/percona-psmdb*`)
+		m.run(t, `apt-get purge -y 'percona-server-mongodb*' percona-mongodb-mongosh; rm -rf /etc/apt/sources.list.d/percona-psmdb* /var/l*/mongodb`)
 	})
 	t.Run("signatures", func(t *testing.T) {
 		const host = "repo.mongodb.org"
 		m.run(t, `curl -fsS https://pgp.mongodb.com/server-9.asc -o /usr/share/keyrings/mongodb-9.asc
 curl -fsS https://pgp.mongodb.com/server-8.0.asc -o /usr/share/keyrings/mongodb-8.asc`)
 		list := func(key string) string {
-			return fmt.Sprintf("rm -rf /var/lib/apt/lists/*mongodb*; echo 'deb [signed-by=/usr/share/keyrings/%s.asc] https://%s/apt/debian bookworm/mongodb-org/9.0 main' >/etc/apt/sources.list.d/mongodb.list\napt-get update --error-on=any", key, host)
+			return fmt.Sprintf("rm -rf /var/lib/apt/lists/*mongodb* /var/lib/apt/lists/partial/*; echo 'deb [signed-by=/usr/share/keyrings/%s.asc] https://%s/apt/debian bookworm/mongodb-org/9.0 main' >/etc/apt/sources.list.d/mongodb.list\napt-get update --error-on=any", key, host)
 		}
 		with := func(f Fault, script string, words ...string) {
 			t.Helper()
@@ -269,7 +269,7 @@ func (m *machine) monitoring(t *testing.T, image string) {
 	m.refuse(t, `docker inspect -f '{{.State.Running}}' pmm-server`, "No such object")
 	m.run(t, docker+image)
 	m.refuse(t, docker+image, "already in use")
-	const ready = `for i in $(seq 100); do docker exec pmm-server curl -fsS http://127.0.0.1:8080/v1/server/readyz && break; sleep 0.1; done
+	const ready = `for i in $(seq 600); do docker exec pmm-server curl -fsS http://127.0.0.1:8080/v1/server/readyz && break; sleep 0.1; done
 curl -fsSk https://127.0.0.1:8443/v1/readyz; docker inspect -f '{{.State.Running}}' pmm-server`
 	m.expect(t, ready, "{}", "true")
 	m.expect(t, `docker ps --format '{{.Names}} {{.Status}}'; docker logs pmm-server`, "pmm-server Up")

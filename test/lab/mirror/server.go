@@ -242,5 +242,6 @@ func (s *Server) find(host, name string, fault *Fault) (*body, error) {
 			break
 		}
 	}
-	return &body{content: bytes.NewReader(data), modified: info.ModTime(), close: func() error { return nil }}, nil
+	// Of another time, so that what a client has of it already is not used.
+	return &body{content: bytes.NewReader(data), modified: time.Now(), close: func() error { return nil }}, nil
 }
