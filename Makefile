@@ -29,6 +29,10 @@ demo: build ## see the whole flow on this machine: up, bench, report, down (unde
 test: ## run the tests (under five minutes)
 	go test -timeout 20m ./...
 
+.PHONY: test-remote
+test-remote: ## run the tests of a bench on a load host, behind a real sshd (three minutes)
+	go test -count=1 -timeout 20m -tags e2e ./internal/cli
+
 .PHONY: check
 check: format vet lint cross test-386 race ## all that a change must pass: format, vet, lint, cross builds, tests with -race
 
@@ -42,7 +46,7 @@ vet: ## go vet
 
 .PHONY: lint
 lint: ## golangci-lint as pinned in tools/go.mod
-	$(TOOL) golangci-lint run ./...
+	$(TOOL) golangci-lint run --build-tags e2e ./...
 
 .PHONY: cross
 cross: ## build without cgo for linux and darwin, amd64 and arm64

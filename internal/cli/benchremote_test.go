@@ -1,3 +1,5 @@
+//go:build e2e
+
 package cli
 
 import (
@@ -652,8 +654,12 @@ func TestInterruptRemoteBench(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.wait(exitInterrupted)
-	if err := syscall.Kill(-pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("of the job something is still running: %v", err)
+	// What notes how the job ended comes after the job.
+	for deadline := time.Now().Add(20 * time.Second); !errors.Is(syscall.Kill(-pid, 0), syscall.ESRCH); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Error("of the job something is still running")
+			break
+		}
 	}
 	dir, run, cells := l.record()
 	if run.Finished != nil {

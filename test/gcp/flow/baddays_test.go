@@ -46,7 +46,7 @@ func TestInterruptedUp(t *testing.T) {
 	w := newDays(t)
 	w.cloud.FailInsert(3, "ZONE_RESOURCE_POOL_EXHAUSTED")
 	r := w.up().wait()
-	if r.code != 5 || !strings.Contains(r.stderr, "ZONE_RESOURCE_POOL_EXHAUSTED") || !strings.Contains(r.stderr, "hint:") {
+	if r.code != 5 || !strings.Contains(r.stderr, "does not have enough resources") || !strings.Contains(r.stderr, "hint:") {
 		t.Errorf("a stockout: exit code %d\n%s", r.code, r.stderr)
 	}
 
