@@ -92,7 +92,7 @@ e2e-terraform: e2e-tools ## run terraform/gcp through OpenTofu and the google pr
 
 .PHONY: e2e
 e2e: build e2e-terraform ## run the whole flow on a stand-in cloud with real machines (as root, on Linux)
-	go test -count=1 -p 1 -timeout 30m -tags e2e ./test/lab/...
+	go test -count=1 -p 1 -timeout 30m -tags e2e ./test/lab/... ./internal/install/lab
 	$(E2E) -timeout 60m ./flow
 
 .PHONY: clean
