@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,14 +72,16 @@ for d in *; do
 	elif [ "$2" = all ] && [ -d "$d" ]; then echo "partial $d"; fi
 done`
 
-// bundle writes the files named $3…, below $1, and of directories the files in
-// them, into the one file $2: of each a line with its path and size, and then
+// bundle writes the files named $4…, below $1, and of directories the files in
+// them, into the file $3 of the folder $2, which is emptied first: of each a line with its path and size, and then
 // its bytes. What grows meanwhile is cut off where it was, and what a write
 // that was cut off left is passed over.
 const bundle = `set -eu
 cd -- "$1"
-out=$2
-shift 2
+rm -rf -- "$2"
+mkdir -p -- "$2"
+out=$2/$3
+shift 3
 : >"$out"
 add() {
 	size=$(wc -c <"$1")
@@ -95,7 +98,7 @@ done`
 
 // pull brings what is new in the record in remote: finished cells, the
 // journal, the head; once the run there has ended also what was not
-// finished. Scratch is the path of a file there to bundle files in.
+// finished. Scratch is the path of a folder there to bundle files in.
 func (m *mirror) pull(ctx context.Context, host Host, remote, scratch string, ended bool) error {
 	which := "finished"
 	if ended {
@@ -144,12 +147,15 @@ func (m *mirror) pull(ctx context.Context, host Host, remote, scratch string, en
 
 // fetch brings files in one piece and hands them to take, one by one.
 func (m *mirror) fetch(ctx context.Context, host Host, remote, scratch string, paths []string, take func(path string, content io.Reader) error) error {
-	if _, err := host.Output(ctx, bundle, append([]string{remote, scratch}, paths...)...); err != nil {
+	// A bundle that was given up may still be growing there: no two have the
+	// same name.
+	name := rand.Text()
+	if _, err := host.Output(ctx, bundle, append([]string{remote, scratch, name}, paths...)...); err != nil {
 		return err
 	}
 	local := filepath.Join(m.dir, ".fetched")
 	defer func() { _ = os.Remove(local) }()
-	if err := host.Get(ctx, scratch, local); err != nil {
+	if err := host.Get(ctx, scratch+"/"+name, local); err != nil {
 		return err
 	}
 	f, err := os.Open(local)

@@ -129,7 +129,7 @@ func TestInterruptedBench(t *testing.T) {
 	bench.until(`1k #1: ✓`)
 	bench.kill()
 	before := w.cells()
-	if r := w.bench("--resume").wait(); r.code != 0 {
+	if r := w.try("bench", "--resume"); r.code != 0 {
 		t.Errorf("resume after a kill: exit code %d\n%s", r.code, r.stderr)
 	}
 	w.fourCells()
@@ -158,8 +158,14 @@ func TestInterruptedBench(t *testing.T) {
 	bench = w.bench()
 	bench.until(`1k #1: .*commands/s`)
 	w.run("ssh", "rs-1", "--", "sudo", "pkill", "-KILL", "mongod")
-	if r := bench.wait(); r.code != 0 || !strings.Contains(r.stderr, "invalid") {
+	// Nothing starts it again: the cell cannot be run, until up has repaired
+	// the deployment.
+	if r := bench.wait(); r.code != 6 || !strings.Contains(r.stderr, "hint: `sandbox up` repairs") {
 		t.Errorf("a member's death: exit code %d\n%s", r.code, r.stderr)
+	}
+	w.healthy()
+	if r := w.try("bench", "--resume"); r.code != 0 {
+		t.Errorf("resume after a member's death: exit code %d\n%s", r.code, r.stderr)
 	}
 	w.fourCells()
 
