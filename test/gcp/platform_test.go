@@ -406,7 +406,7 @@ func TestKilledDuringApply(t *testing.T) {
 			}
 		}
 		must(t, command.Process.Signal(syscall.SIGKILL))
-		<-ended
+		_ = <-ended // it was killed
 		before := ids(s.cloud)
 		_, plan := s.plan()
 		t.Logf("killed at %d with %d machines: then %d to create, %d to adopt", at, len(before), plan.Count(gcp.Create), plan.Count(gcp.Adopt))

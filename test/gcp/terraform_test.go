@@ -45,8 +45,11 @@ func load(t *testing.T, name string, varFiles ...string) *environment.Spec {
 func wanted(spec *environment.Spec, zones []string) map[string]machine {
 	want := map[string]machine{}
 	for _, m := range spec.Machines {
-		var n int
-		_, _ = fmt.Sscanf(m.Zone[strings.Index(m.Zone, "/"):], "/%d", &n)
+		_, number, _ := strings.Cut(m.Zone, "/")
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 || n > len(zones) {
+			continue // then it is not like any machine of the cloud
+		}
 		w := machine{Type: m.Type, Zone: zones[n-1], DiskType: m.DiskType}
 		if m.DiskGB > 0 {
 			w.DiskGB = fmt.Sprint(m.DiskGB)
