@@ -406,7 +406,9 @@ func TestKilledDuringApply(t *testing.T) {
 			}
 		}
 		must(t, command.Process.Signal(syscall.SIGKILL))
-		_ = <-ended // it was killed
+		if err := <-ended; err == nil {
+			t.Error("it ended well before it was killed")
+		}
 		before := ids(s.cloud)
 		_, plan := s.plan()
 		t.Logf("killed at %d with %d machines: then %d to create, %d to adopt", at, len(before), plan.Count(gcp.Create), plan.Count(gcp.Adopt))
