@@ -88,7 +88,7 @@ e2e-tools: ## build OpenTofu and the google provider, once (ten minutes on two c
 
 .PHONY: e2e-terraform
 e2e-terraform: e2e-tools ## run terraform/gcp through OpenTofu and the google provider against a stand-in API
-	$(E2E) . ./computeapi
+	$(E2E) -parallel 4 -timeout 30m . ./computeapi
 
 .PHONY: e2e
 e2e: build e2e-terraform ## run the whole flow on a stand-in cloud with real machines (as root, on Linux)
