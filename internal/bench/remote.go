@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -69,11 +71,23 @@ func (e *OutOfReachError) Error() string {
 // Unwrap returns the last cause.
 func (e *OutOfReachError) Unwrap() error { return e.cause }
 
+// BusyError says that another run is under way on the load host: two at a
+// time would measure each other.
+type BusyError struct {
+	Run string // its ID
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("run %s is under way on the load host", e.Run)
+}
+
 // RunRemote does what Run does, on the load host: there it starts a job that
 // makes the run, or finds the one that is running, follows it across lost
 // connections, starts it again should it or its machine die, and brings home
 // every cell as it finishes. The Runner of o is not used. When ctx ends, the
-// job is asked to stop and what it measured is brought home.
+// job is asked to stop and what it measured is brought home. While another
+// run's job is under way there, the error is a *BusyError and a new run leaves
+// no record.
 //
 // This process may end at any moment: the job goes on, and RunRemote with
 // Resume finds it.
@@ -100,6 +114,10 @@ func RunRemote(ctx context.Context, o Options, r Remote) (*Result, error) {
 			err = errors.Join(interrupted(ctx), err)
 		}
 	}
+	var busy *BusyError
+	if f.created && errors.As(err, &busy) {
+		return nil, errors.Join(fmt.Errorf("bench: %w", err), f.mirror.close(), os.RemoveAll(f.Resume))
+	}
 	result, resultErr := f.result()
 	if err = errors.Join(err, resultErr, f.mirror.close()); err != nil {
 		return result, fmt.Errorf("bench: %w", err)
@@ -111,7 +129,8 @@ func RunRemote(ctx context.Context, o Options, r Remote) (*Result, error) {
 type follower struct {
 	Options
 	Remote
-	mirror *mirror
+	mirror  *mirror
+	created bool // the record, by this process
 
 	following bool  // a job that this process has seen alive
 	offset    int64 // in its log
@@ -146,7 +165,7 @@ func (f *follower) open() error {
 		if err != nil {
 			return err
 		}
-		f.Resume = w.Dir()
+		f.Resume, f.created = w.Dir(), true
 		if err := w.Close(); err != nil {
 			return err
 		}
@@ -271,6 +290,9 @@ func (f *follower) connect(ctx context.Context) error {
 			f.report(Event{Phase: HostBack})
 		}
 	default:
+		if err := f.alone(ctx, host, at); err != nil {
+			return err
+		}
 		if err := f.start(ctx, host, at, state); err != nil || f.over {
 			return err
 		}
@@ -293,6 +315,7 @@ func (f *follower) attach(state JobState) {
 type places struct {
 	program, runs, run    string
 	job, jobFile, scratch string
+	others                []string // folders of other runs' jobs, over or not
 	system, machine       string
 	known                 bool // the run has a record there
 }
@@ -305,7 +328,11 @@ cd -- "$1"
 pwd -P
 uname -s
 uname -m
-if [ -e "runs/$2/run.json" ]; then echo known; else echo new; fi`
+if [ -e "runs/$2/run.json" ]; then echo known; else echo new; fi
+cd jobs
+for job in */; do
+	if [ -d "$job" ]; then printf '%s\n' "${job%/}"; fi
+done`
 
 // notInPath is what a job's directory may not have in its name.
 var notInPath = regexp.MustCompile(`[^A-Za-z0-9._-]`)
@@ -316,15 +343,36 @@ func (f *follower) prepare(ctx context.Context, host Host) (places, error) {
 		return places{}, err
 	}
 	lines := strings.Split(said, "\n")
-	if len(lines) != 4 {
+	if len(lines) < 4 {
 		return places{}, fmt.Errorf("prepare the load host: unexpected answer %q", said)
 	}
-	root, job := lines[0], lines[0]+"/jobs/"+notInPath.ReplaceAllString(f.ID, "_")
-	return places{
+	root, jobs := lines[0], lines[0]+"/jobs/"
+	job := notInPath.ReplaceAllString(f.ID, "_")
+	at := places{
 		program: root + "/bin/sandbox", runs: root + "/runs", run: root + "/runs/" + f.ID,
-		job: job, jobFile: job + ".json", scratch: job + ".copy",
+		job: jobs + job, jobFile: jobs + job + ".json", scratch: jobs + job + ".copy",
 		system: lines[1], machine: lines[2], known: lines[3] == "known",
-	}, nil
+	}
+	for _, other := range lines[4:] {
+		if other != job && !strings.HasSuffix(other, ".copy") {
+			at.others = append(at.others, jobs+other)
+		}
+	}
+	return at, nil
+}
+
+// alone refuses to start beside another run.
+func (f *follower) alone(ctx context.Context, host Host, at places) error {
+	for _, job := range at.others {
+		state, err := host.State(ctx, job)
+		if err != nil {
+			return err
+		}
+		if state.Phase == JobRunning {
+			return &BusyError{Run: path.Base(job)}
+		}
+	}
+	return nil
 }
 
 // start starts the job where none is running; state is that of the last one.

@@ -33,6 +33,7 @@ type fakeHost struct {
 
 	mu     sync.Mutex
 	log    safeLog
+	dir    string // of the only job that there is
 	phase  JobPhase
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -121,7 +122,7 @@ func (h *fakeHost) Start(_ context.Context, dir string, args []string) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	h.log, h.phase, h.cancel, h.done = safeLog{}, JobRunning, cancel, done
+	h.log, h.dir, h.phase, h.cancel, h.done = safeLog{}, dir, JobRunning, cancel, done
 	h.starts++
 	go func() {
 		defer close(done)
@@ -139,12 +140,15 @@ func (h *fakeHost) Start(_ context.Context, dir string, args []string) error {
 // errKilled is how a job ends that leaves no exit status.
 var errKilled = errors.New("killed")
 
-func (h *fakeHost) State(context.Context, string) (JobState, error) {
+func (h *fakeHost) State(_ context.Context, dir string) (JobState, error) {
 	if err := h.may("state"); err != nil {
 		return JobState{}, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if dir != h.dir {
+		return JobState{}, nil
+	}
 	return JobState{Phase: h.phase, LogSize: int64(len(h.log.from(0)))}, nil
 }
 
@@ -174,7 +178,7 @@ func (h *fakeHost) Follow(ctx context.Context, _ string, offset int64, w io.Writ
 			return JobState{}, written, err
 		}
 		if over {
-			state, err := h.State(ctx, "")
+			state, err := h.State(ctx, h.dir)
 			return state, written, err
 		}
 	}
@@ -220,6 +224,32 @@ func TestRunRemote(t *testing.T) {
 	o.Resume = result.Dir
 	if _, err := RunRemote(t.Context(), o, r); err != nil || h.starts != 1 {
 		t.Errorf("resuming a finished run: %v, %d jobs", err, h.starts)
+	}
+}
+
+// Two runs at a time would measure each other.
+func TestOneRunAtATime(t *testing.T) {
+	runner := &fakeRunner{}
+	h := newFakeHost(t, runner)
+	jobs := filepath.Join(h.root, "jobs")
+	for _, name := range []string{"an-old-one", "the-other", "the-other.copy"} {
+		if err := os.MkdirAll(filepath.Join(jobs, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.dir, h.phase = filepath.Join(jobs, "the-other"), JobRunning
+	o := options(t, nil)
+	_, err := RunRemote(t.Context(), o, h.remote())
+	var busy *BusyError
+	if !errors.As(err, &busy) || busy.Run != "the-other" {
+		t.Fatalf("a second run: %v", err)
+	}
+	if left, err := os.ReadDir(o.RunsDir); err != nil || len(left) != 0 {
+		t.Errorf("the refused run left %v, %v", left, err)
+	}
+	h.phase = JobExited
+	if _, err := RunRemote(t.Context(), o, h.remote()); err != nil || len(runner.runs) != 6 {
+		t.Errorf("once that is over: %v, ran %q", err, runner.runs)
 	}
 }
 

@@ -61,7 +61,10 @@ func (a *app) runBenchOn(ctx context.Context, host *bench.Remote, o bench.Option
 	var down *bench.DownError
 	var reach *bench.OutOfReachError
 	var ssh *remote.Error
+	var busy *bench.BusyError
 	switch {
+	case errors.As(err, &busy):
+		return fail(exitUsage, err, "`sandbox bench --resume` in the directory where it was started follows it to its end; an interrupt of that stops it")
 	case result == nil:
 		return err
 	case errors.As(err, &reach):
