@@ -168,6 +168,7 @@ func (r *replset) expand(prefix string, platform Platform) Deployment {
 	d := Deployment{Name: r.name, ReplicaSet: r.name}
 	r.version(&d)
 	r.packages(&d, platform)
+	r.cache(&d)
 
 	data, dataOK := wholeNumber(r.object.GetAttr("data_nodes_per_replset"))
 	arbiters, arbitersOK := wholeNumber(r.object.GetAttr("arbiters_per_replset"))
@@ -207,6 +208,31 @@ func (r *replset) expand(prefix string, platform Platform) Deployment {
 		r.problems.refuse(r.attrRange("enable_pmm"), "No monitoring server", fmt.Sprintf("%q asks for monitoring, but the environment has no PMM server (enable_pmm = false).", r.name), "Set the environment's enable_pmm to true, or remove this one.")
 	}
 	return d
+}
+
+// The bounds of storage.wiredTiger.engineConfig.cacheSizeGB.
+const (
+	minCacheGB = 0.25
+	maxCacheGB = 10000
+)
+
+// cache settles the storage engine's cache: the replica set's own, else the
+// environment's.
+func (r *replset) cache(d *Deployment) {
+	const name = "wiredtiger_cache_gb"
+	value, at := r.object.GetAttr(name), r.attrRange(name)
+	if value.IsNull() {
+		if value = r.value(name); value == cty.NilVal || value.IsNull() {
+			return
+		}
+		at = r.valueAt(name)
+	}
+	gb, _ := value.AsBigFloat().Float64()
+	if gb < minCacheGB || gb > maxCacheGB {
+		r.problems.refuse(at, "Invalid cache size", fmt.Sprintf("%q has a cache of %g GB; MongoDB allows %g to %d.", r.name, gb, minCacheGB, maxCacheGB), "Leave "+name+" out for the server's default.")
+		return
+	}
+	d.CacheGB = gb
 }
 
 func (r *replset) refuseCount(attr string) {

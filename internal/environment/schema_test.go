@@ -106,7 +106,7 @@ func TestEveryVariableIsAccountedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	effective := []string{"platform", "prefix", "replsets", "mongodb_distribution", "mongo_release", "mongo_version"}
+	effective := []string{"platform", "prefix", "replsets", "mongodb_distribution", "mongo_release", "mongo_version", "wiredtiger_cache_gb"}
 	for _, f := range environmentFeatures() {
 		effective = append(effective, f.name)
 	}
@@ -117,7 +117,7 @@ func TestEveryVariableIsAccountedFor(t *testing.T) {
 			t.Errorf("%s: has an effect on the local platform: %v", v.name, applied)
 		}
 	}
-	effective = []string{"data_nodes_per_replset", "arbiters_per_replset", "mongodb_distribution", "mongo_release", "mongo_version", "enable_pmm"}
+	effective = []string{"data_nodes_per_replset", "arbiters_per_replset", "mongodb_distribution", "mongo_release", "mongo_version", "wiredtiger_cache_gb", "enable_pmm"}
 	for _, f := range replsetFeatures() {
 		effective = append(effective, f.name)
 	}

@@ -122,7 +122,7 @@ func (l *loader) notApplied(name string, platform Platform) string {
 		return ""
 	}
 	switch name {
-	case "project_id", "region", "zone_mode", "compact_placement", "default_vpc_name", "subnet_name", "subnet_cidr":
+	case "project_id", "region", "state_bucket", "zone_mode", "compact_placement", "default_vpc_name", "subnet_name", "subnet_cidr":
 		return noCloud
 	case "replsetsvr_type", "replsetsvr_volume_size", "arbiter_type", "data_disk_type", "min_cpu_platform", "nic_type", "image", "use_spot_instances":
 		return noMachines

@@ -64,7 +64,10 @@ type Deployment struct {
 	Series       string `json:"series"`               // X.Y of the release: "9.0", "8.0"
 	Version      string `json:"version"`              // as asked: "8.0.34"
 	Repository   string `json:"repository,omitempty"` // package channel: "", release, testing, experimental
-	EnvTag       string `json:"env_tag,omitempty"`    // label for monitoring
+	// CacheGB is the storage engine's cache on members with data; 0 is the
+	// server's default.
+	CacheGB float64 `json:"cache_gb,omitempty"`
+	EnvTag  string  `json:"env_tag,omitempty"` // label for monitoring
 	// Monitored deployments are registered with the PMM server. PMMVersion
 	// and PMMRepository are the client's, "" for the newest release.
 	Monitored     bool     `json:"monitored,omitempty"`

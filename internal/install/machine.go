@@ -262,6 +262,14 @@ func bundle() ([]byte, error) {
 	return out.Bytes(), err
 }
 
+// cacheGB is the parameter CACHE_GB, "" for the server's default.
+func cacheGB(d *environment.DeploymentState, m environment.MachineState) string {
+	if d.CacheGB == 0 || m.Role != string(environment.Data) {
+		return ""
+	}
+	return strconv.FormatFloat(d.CacheGB, 'f', -1, 64)
+}
+
 // parameters are the lines of the file that the scripts read.
 func (m *machine) parameters() ([]byte, error) {
 	var hosts []string
@@ -281,7 +289,7 @@ func (m *machine) parameters() ([]byte, error) {
 		values = append(values, [][2]string{
 			{"DEPLOYMENT", d.Name}, {"REPLICA_SET", d.ReplicaSet}, {"DISTRIBUTION", d.Distribution},
 			{"RELEASE", d.Release}, {"SERIES", d.Series}, {"VERSION", d.Version}, {"REPOSITORY", d.Repository},
-			{"KEYFILE", m.run.secrets.key.Reveal()},
+			{"CACHE_GB", cacheGB(d, m.state)}, {"KEYFILE", m.run.secrets.key.Reveal()},
 		}...)
 		if d.Monitored && pmm != nil {
 			values = append(values, [][2]string{

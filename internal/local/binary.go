@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func (p *Platform) Plan(ctx context.Context, spec *environment.Spec) ([]Deployme
 		if b.embedded {
 			plan.Engine = engineEmbedded
 		} else {
-			plan.CacheGB = cacheGB
+			plan.CacheGB = cmp.Or(d.CacheGB, cacheGB)
 		}
 		plans = append(plans, plan)
 	}

@@ -15,8 +15,9 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
-// cacheGB is the WiredTiger cache of a real mongod here: nine members on
-// one machine must fit, and 0.25 is the least that MongoDB allows.
+// cacheGB is the WiredTiger cache of a real mongod here unless the file says
+// another: nine members on one machine must fit, and 0.25 is the least that
+// MongoDB allows.
 const cacheGB = 0.25
 
 // mongodConf is a mongod.conf. The options used exist from 7.0 to 9.0.
@@ -51,14 +52,14 @@ type wiredTigerConf struct {
 	} `yaml:"engineConfig"`
 }
 
-// conf renders the configuration of one member.
-func (p *Platform) conf(name, replicaSet string, port int, engine string) ([]byte, error) {
+// conf renders the configuration of one member; a cache of 0 GB is none.
+func (p *Platform) conf(name, replicaSet string, port int, cacheGB float64) ([]byte, error) {
 	files := p.member(name)
 	var c mongodConf
 	c.Net.Port = port
 	c.Net.BindIP = loopback
 	c.Storage.DBPath = files.data
-	if engine == engineMongod {
+	if cacheGB > 0 {
 		c.Storage.WiredTiger = &wiredTigerConf{}
 		c.Storage.WiredTiger.EngineConfig.CacheSizeGB = cacheGB
 	}

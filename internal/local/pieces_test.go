@@ -258,8 +258,8 @@ func TestRefuseChanges(t *testing.T) {
 
 func TestConf(t *testing.T) {
 	p := newPlatform(t, Options{})
-	for engine, wantCache := range map[string]any{engineMongod: 0.25, engineEmbedded: nil} {
-		text, err := p.conf("rs0-0", "rs0", 20001, engine)
+	for cache, wantCache := range map[float64]any{0.25: 0.25, 0: nil} {
+		text, err := p.conf("rs0-0", "rs0", 20001, cache)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -392,7 +392,7 @@ func TestPlanPrefersTheRealServer(t *testing.T) {
 	t.Setenv("PATH", filepath.Join(dir, "path")+":/usr/bin:/bin")
 	p := newPlatform(t, Options{MongodDir: mongods, EmbeddedCommand: []string{embedded}})
 	spec := &environment.Spec{Name: "x", Platform: environment.Local, Deployments: []environment.Deployment{
-		{Name: "a", Distribution: "psmdb", Version: "8.0.34"},
+		{Name: "a", Distribution: "psmdb", Version: "8.0.34", CacheGB: 2},
 		{Name: "b", Distribution: "community", Version: "9.0.4"},
 		{Name: "c", Distribution: "community", Version: "9.0.5"},
 		{Name: "d", Distribution: "community", Version: "7.0.1"},
@@ -405,7 +405,7 @@ func TestPlanPrefersTheRealServer(t *testing.T) {
 	for _, plan := range plans {
 		got = append(got, strings.Join([]string{plan.Name, plan.Engine, plan.ActualVersion, strconv.FormatFloat(plan.CacheGB, 'g', -1, 64)}, " "))
 	}
-	want := []string{"a mongod 8.0.34-15 0.25", "b mongod 9.0.4 0.25", "c embedded 0.1.0 0", "d embedded 7.0.1 0"}
+	want := []string{"a mongod 8.0.34-15 2", "b mongod 9.0.4 0.25", "c embedded 0.1.0 0", "d embedded 7.0.1 0"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

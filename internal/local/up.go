@@ -300,7 +300,7 @@ func (u *bringUp) startMember(ctx context.Context, i int, m environment.MemberSt
 	if err := portFree(m.Port); err != nil {
 		return fmt.Errorf("its port %s is taken by another program (%w): end that, or run `sandbox down` and `sandbox up` for new ports", m.Address(), err)
 	}
-	conf, err := u.p.conf(m.Name, u.state().ReplicaSet, m.Port, u.plan.Engine)
+	conf, err := u.p.conf(m.Name, u.state().ReplicaSet, m.Port, u.plan.CacheGB)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@
 #   SERIES        release line as X.Y
 #   VERSION       exact, for psmdb with or without the build number
 #   REPOSITORY    psmdb: release, testing, experimental
+#   CACHE_GB      of the storage engine, empty for the server's default
 #   REPLICA_SET, INTERNAL_IP, KEYFILE
 # Results: BUILD, the version of the package.
 . "${BASH_SOURCE%/*}/lib.sh"
@@ -84,12 +85,16 @@ if command -v restorecon >/dev/null; then
 	restorecon -R "$DBPATH" "$LOGDIR"
 fi
 put /etc/mongod.keyfile 400 "$user:$user" <<<"$KEYFILE"
+cache=
+if [[ -n $CACHE_GB ]]; then
+	printf -v cache '  wiredTiger:\n    engineConfig:\n      cacheSizeGB: %s\n' "$CACHE_GB"
+fi
 conf=$(
 	cat <<CONF
 # Written by sandbox.
 storage:
   dbPath: $DBPATH
-systemLog:
+${cache}systemLog:
   destination: file
   path: $LOGDIR/mongod.log
   logAppend: true

@@ -39,6 +39,17 @@ variable "project_id" {
   default     = null
 }
 
+variable "state_bucket" {
+  description = "Cloud Storage bucket that Terraform keeps its state in. Unset, it is a file in the environment's folder."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.state_bucket == null || can(regex("^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$", var.state_bucket))
+    error_message = "The bucket is its name alone, without gs://."
+  }
+}
+
 variable "region" {
   description = "Google Cloud region."
   type        = string
@@ -84,6 +95,7 @@ variable "replsets" {
     mongo_release          = optional(string) # release line: "8.0" or "psmdb-80"
     mongo_version          = optional(string) # exact version: "8.0.34"
     mongo_repo             = optional(string) # release, testing or experimental
+    wiredtiger_cache_gb    = optional(number) # unset: the environment's
     pbm_version            = optional(string) # backup agent
     pbm_repo               = optional(string)
     pmm_client_version     = optional(string)
@@ -160,6 +172,12 @@ variable "mongo_release" {
 variable "mongo_version" {
   description = "Exact version, such as 8.0.34. Unset, the newest of the release."
   type        = string
+  default     = null
+}
+
+variable "wiredtiger_cache_gb" {
+  description = "Cache of the storage engine on every member with data, in GB. Unset, the server's default: half of the machine's memory less 1 GB."
+  type        = number
   default     = null
 }
 
