@@ -84,13 +84,21 @@ func TestPick(t *testing.T) {
 }
 
 func TestAvailable(t *testing.T) {
+	lists := filepath.Join(t.TempDir(), "lists")
 	bin := commands(t, map[string]string{
+		"apt-get": "true",
+		"dpkg":    "true",
 		"apt-cache": `[ "$*" = "madison mongodb-org-server" ] || exit 0
 cat <<'END'
 mongodb-org-server |      9.0.4 | https://repo.mongodb.org/apt/debian bookworm/mongodb-org/9.0/main amd64 Packages
 mongodb-org-server |      9.0.3 | https://repo.mongodb.org/apt/debian bookworm/mongodb-org/9.0/main amd64 Packages
 END`,
-		"dnf": `case "$*" in *percona-server-mongodb-server) ;; *) echo "Error: No matching Packages to list" >&2; exit 1;; esac
+		"dnf": `case "$*" in
+*makecache*) touch ` + lists + `; exit ;;
+*percona-server-mongodb-server) ;;
+*just-published) [ -e ` + lists + ` ] && echo "just-published.x86_64 1.0-1.el9 x"; exit ;;
+*) echo "Error: No matching Packages to list" >&2; exit 1 ;;
+esac
 cat <<'END'
 Available Packages
 percona-server-mongodb-server.x86_64 8.0.34-15.el9 psmdb-80-release-x86_64
@@ -113,6 +121,15 @@ END`,
 		}
 	}
 	expect(t, "FAMILY=apt; choose mongodb-org-server 9.0.4; echo $CHOSEN", bin, "9.0.4\n")
+	// Only what is not in the lists at hand has them fetched again.
+	if err := os.RemoveAll(lists); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "FAMILY=dnf; choose percona-server-mongodb-server 8.0.34; echo $CHOSEN", bin, "8.0.34-15.el9\n")
+	if _, err := os.Stat(lists); err == nil {
+		t.Error("the lists were fetched without need")
+	}
+	expect(t, "FAMILY=dnf; choose just-published 1.0; echo $CHOSEN", bin, "1.0-1.el9\n")
 }
 
 func TestInstalled(t *testing.T) {

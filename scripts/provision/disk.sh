@@ -27,10 +27,13 @@ xfs) ;;
 esac
 
 mkdir -p "$MOUNT"
-{
+CHANGED=0
+put /etc/fstab 644 < <(
 	grep -v "^$DEVICE " /etc/fstab || true
 	# Without nofail, a missing disk would keep the machine from starting.
 	echo "$DEVICE $MOUNT xfs noatime,nofail 0 0"
-} | put /etc/fstab 644
-systemctl daemon-reload
+)
+if [[ $CHANGED == 1 ]]; then
+	systemctl daemon-reload
+fi
 mountpoint -q "$MOUNT" || mount "$MOUNT"

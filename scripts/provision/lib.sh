@@ -83,6 +83,17 @@ put() {
 	fi
 }
 
+# enable UNIT makes it start with the machine, and has systemd see what has
+# changed of it. That costs every unit on the machine a moment: not without
+# need.
+enable() {
+	if ! systemctl -q is-enabled "$1"; then
+		systemctl enable "$1" # reloads
+	elif [[ ${CHANGED:-0} == 1 ]]; then
+		systemctl daemon-reload
+	fi
+}
+
 # fetch URL: to stdout.
 fetch() { curl -fsSL --retry 3 --connect-timeout 20 --max-time 300 "$1"; }
 

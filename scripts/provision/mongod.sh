@@ -63,7 +63,6 @@ if [[ -z $have || -z $(installed "$shell") ]]; then
 		mongodb_repository
 		;;
 	esac
-	refresh
 	choose "$server" "$VERSION"
 	step "installing $server $CHOSEN"
 	install_stopped "$server=$CHOSEN" "$shell"
@@ -78,7 +77,6 @@ fi
 
 step "configuring mongod"
 CHANGED=0
-systemctl daemon-reload
 user=$(systemctl show -p User --value mongod.service)
 install -d -o "$user" -g "$user" -m 755 "$DBPATH" "$LOGDIR"
 if command -v restorecon >/dev/null; then
@@ -134,8 +132,7 @@ LimitMEMLOCK=infinity
 TasksMax=infinity
 $(if at_least 8; then echo Environment=GLIBC_TUNABLES=glibc.pthread.rseq=0; fi)
 UNIT
-systemctl daemon-reload
-systemctl enable mongod.service
+enable mongod.service
 
 if [[ $CHANGED == 1 ]] || ! systemctl -q is-active mongod.service; then
 	step "starting mongod"

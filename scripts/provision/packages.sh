@@ -41,7 +41,7 @@ refresh() {
 		outside dpkg --configure -a
 		apt update --error-on=any
 		;;
-	dnf) dnf makecache ;;
+	dnf) dnf makecache --refresh ;;
 	esac
 }
 
@@ -114,8 +114,15 @@ pick() {
 # ends by saying which there are.
 choose() {
 	local all
+	# Dnf fetches what it does not have by itself, but keeps that for days.
+	[[ $FAMILY == dnf ]] || refresh
 	all=$(available "$1" || true)
 	CHOSEN=$(pick "$2" <<<"$all")
+	if [[ -z $CHOSEN && $FAMILY == dnf ]]; then
+		refresh
+		all=$(available "$1" || true)
+		CHOSEN=$(pick "$2" <<<"$all")
+	fi
 	[[ -n $CHOSEN ]] && return
 	result PACKAGE "$1"
 	result UNKNOWN_VERSION "$2"

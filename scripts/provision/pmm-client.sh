@@ -15,13 +15,13 @@ have=$(installed pmm-client)
 if [[ -z $have ]]; then
 	step "installing the PMM client"
 	percona_release pmm3-client "${PMM_REPOSITORY:-release}"
-	refresh
 	choose pmm-client "$PMM_VERSION"
 	install_packages "pmm-client=$CHOSEN"
 	have=$(installed pmm-client)
 fi
 hold pmm-client
-systemctl enable --now pmm-agent.service
+enable pmm-agent.service
+systemctl start pmm-agent.service
 
 # The passwords go through the environment and a file: arguments are seen by
 # everybody, which is why this is not `pmm-admin config --server-url`.

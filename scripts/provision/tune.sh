@@ -16,6 +16,7 @@ step "tuning the kernel"
 } | put /etc/sysctl.d/90-sandbox.conf 644
 sysctl -q -p /etc/sysctl.d/90-sandbox.conf
 
+CHANGED=0
 put /etc/systemd/system/sandbox-boot.service 644 <<UNIT
 [Unit]
 Description=Data disk and kernel settings for mongod
@@ -30,7 +31,7 @@ ExecStart=/bin/bash ${BASH_SOURCE%/*}/boot.sh
 [Install]
 WantedBy=multi-user.target
 UNIT
-systemctl daemon-reload
-systemctl enable --now sandbox-boot.service
+enable sandbox-boot.service
+systemctl start sandbox-boot.service
 # Not by restarting the unit, which would restart mongod with it.
 "${BASH_SOURCE%/*}/boot.sh"
