@@ -3,195 +3,161 @@
 package flow
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-const (
-	days  = "days" // the environment of these tests, and its file's name
-	fromV = "source_ranges=100.64.0.0/24"
-)
+// badDays are those of a user for whom everything goes wrong: with Debian, an
+// arbiter, spread over zones, on spot machines.
+type badDays struct{ *user }
 
-// newDays is a world with the environment's file.
-func newDays(t *testing.T) *world {
-	t.Helper()
-	w := newWorld(t)
-	w.environmentFile("../testdata/days.tfvars")
-	w.hurry(days)
-	return w
-}
+// testBadDays calls shared when it is done with what all of the cloud suffers.
+func testBadDays(t *testing.T, w *world, shared func()) {
+	d := &badDays{newUser(t, w, "../testdata/small.tfvars")}
+	d.cloud.FailInsert(3, "ZONE_RESOURCE_POOL_EXHAUSTED")
+	d.ends("a stockout", d.up(), 5, "does not have enough resources", "hint:")
+	d.killedUp(`machine \S+: .*being created`)
+	d.wrongVersion()
+	reachable := d.mirror.Unreachable("repo.percona.com")
+	d.ends("a mirror out of reach", d.up(), 4, "repo.percona.com")
+	reachable()
+	shared()
 
-func (w *world) up(more ...string) *running {
-	return w.start(append([]string{"up", "--auto-approve", "-var-file", "days.tfvars", "-var", fromV}, more...)...)
-}
-
-// healthy brings the environment up.
-func (w *world) healthy() {
-	w.t.Helper()
-	if r := w.up().wait(); r.code != 0 {
-		w.explain()
-		w.t.Fatalf("up: exit code %d\n%s", r.code, r.stderr)
-	}
-}
-
-// A zone runs out of machines; the command is killed while machines are made,
-// and while packages are installed; the state is deleted. In the end all is
-// gone all the same.
-func TestInterruptedUp(t *testing.T) {
-	w := newDays(t)
-	w.cloud.FailInsert(3, "ZONE_RESOURCE_POOL_EXHAUSTED")
-	r := w.up().wait()
-	if r.code != 5 || !strings.Contains(r.stderr, "does not have enough resources") || !strings.Contains(r.stderr, "hint:") {
-		t.Errorf("a stockout: exit code %d\n%s", r.code, r.stderr)
-	}
-
-	up := w.up()
-	up.until(`machine \S+: .*being created`)
-	up.kill()
-	up = w.up()
-	up.until(`days-rs-0: .*installing`)
-	up.kill()
-	w.healthy()
-	if s := runJSON[status](w, "status"); !s.Healthy || len(s.Machines) != 4 {
+	d.killedUp(`small-odd-name-v2-0: .*installing`)
+	d.ends("up", d.up(), 0)
+	if s := runJSON[status](d.user, "status"); !s.Healthy || len(s.Machines) != 4 {
 		t.Errorf("status: %+v", s)
 	}
-	w.planIsEmpty(days, "days.tfvars", "-var="+fromV)
+	d.planIsEmpty(smallVariables)
+	d.run("ssh", "odd-name-v2-0", "--", "grep", "-q", "cacheSizeGB: 0.5", "/etc/mongod.conf")
+	d.losesLoadHost()
+	d.losesMember()
+	d.losesKey()
 
-	secrets := w.secrets(days)
-	must(t, os.RemoveAll(w.state(days)))
-	w.run("down", "--auto-approve", "--env", days, "--project", projectID)
-	w.nothingLeft(days)
-	w.noSecrets(secrets)
+	// With the state lost, down finds what there is.
+	secrets := d.secrets()
+	must(t, os.RemoveAll(d.state()))
+	d.run("down", "--auto-approve", "--env", d.environment, "--project", projectID)
+	d.nothingLeft()
+	d.noSecrets(secrets)
 }
 
-// What is wrong with packages and keys is said as the user can use it, and
-// mending it is enough.
-func TestRefusals(t *testing.T) {
-	w := newDays(t)
-	r := w.up("-var", "mongo_version=8.0.99").wait()
-	if r.code != 2 || !strings.Contains(r.stderr, "8.0.99") || !strings.Contains(r.stderr, "8.0.34") {
-		t.Errorf("a version that does not exist: exit code %d\n%s", r.code, r.stderr)
-	}
-	reachable := w.mirror.Unreachable("repo.percona.com")
-	r = w.up().wait()
-	if r.code != 4 || !strings.Contains(r.stderr, "repo.percona.com") {
-		t.Errorf("a mirror out of reach: exit code %d\n%s", r.code, r.stderr)
-	}
-	reachable()
-	w.healthy()
+// smallVariables keep the environment from the addresses of the other one.
+var smallVariables = []string{"-var", "source_ranges=100.64.0.0/24", "-var", "subnet_cidr=10.132.0.0/20"}
 
-	w.run("ssh", "rs-0", "--", "sh", "-c", "mv ~/.ssh/authorized_keys ~/.ssh/kept")
-	r = w.try("ssh", "rs-0", "--", "true")
-	if r.code != 4 {
-		t.Errorf("ssh with a key that is refused: exit code %d\n%s", r.code, r.stderr)
-	}
-	r = w.try("status")
-	if r.code != 6 || !strings.Contains(r.stdout, "days-rs-0") {
-		t.Errorf("status with a key that is refused: exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
-	}
-	secrets := w.secrets(days)
-	w.run("down", "--auto-approve")
-	w.nothingLeft(days)
-	w.noSecrets(secrets)
+func (d *badDays) up() *running {
+	return d.start(append([]string{"up", "--auto-approve", "-var-file", d.file}, smallVariables...)...)
 }
 
-// bench starts a run of four cells.
-func (w *world) bench(more ...string) *running {
-	return w.start(append([]string{"bench", "--sizes", "1k,2k", "--iterations", "2", "--duration", "6s", "--interval", "0s", "--workers", "2", "--ops-per-worker", "1000"}, more...)...)
+// ends checks how a command ends, and what it says of it.
+func (d *badDays) ends(what string, command *running, code int, says ...string) {
+	d.t.Helper()
+	r := command.wait()
+	text := r.stdout + r.stderr
+	missing := slices.ContainsFunc(says, func(words string) bool { return !strings.Contains(text, words) })
+	if r.code != code || missing {
+		d.explain()
+		d.t.Fatalf("%s: exit code %d, want %d and %q in\n%s", what, r.code, code, says, text)
+	}
 }
 
-// fourCells checks that every cell is there once and counts.
-func (w *world) fourCells() {
-	w.t.Helper()
+func (d *badDays) killedUp(when string) {
+	up := d.up()
+	up.until(when)
+	up.kill()
+}
+
+// wrongVersion mistypes the version in the file, and mends it.
+func (d *badDays) wrongVersion() {
+	path := filepath.Join(d.dir, d.file)
+	right, err := os.ReadFile(path)
+	must(d.t, err)
+	must(d.t, os.WriteFile(path, bytes.ReplaceAll(right, []byte("8.0.34"), []byte("8.0.99")), 0o600))
+	d.ends("a version that does not exist", d.up(), 2, "8.0.99", "8.0.34")
+	must(d.t, os.WriteFile(path, right, 0o600))
+}
+
+// losesLoadHost has one run survive that its command is killed, that the load
+// host reboots, and that the network to it is cut for a minute.
+func (d *badDays) losesLoadHost() {
+	bench := d.bench("--sizes", "1k,2k", "--duration", "5s")
+	bench.until(`1k #1: ✓`)
+	bench.kill()
+	kept := d.cells()
+	bench = d.start("bench", "--resume")
+	bench.until(`1k #2: ✓`)
+	must(d.t, d.lab.Reboot(d.t.Context(), "small-plgm"))
+	bench.until(`2k #1: .*commands/s`)
+	must(d.t, d.lab.Partition("small-plgm", true))
+	time.Sleep(time.Minute) // this is the length of the cut, and not a wait for something
+	must(d.t, d.lab.Partition("small-plgm", false))
+	d.ends("resume", bench, 0)
+	d.counted(4)
+	d.unchanged(kept)
+}
+
+// losesMember has a member die during a cell, which then counts for nothing
+// and is measured again, and interrupts what follows.
+func (d *badDays) losesMember() {
+	bench := d.bench("--sizes", "1k", "--duration", "15s")
+	bench.until(`1k #1: .*commands/s`)
+	d.run("ssh", "odd-name-v2-1", "--", "sudo", "pkill", "-KILL", "mongod")
+	// Nothing starts it again: no cell can be run until up has repaired the
+	// deployment.
+	d.ends("a member's death", bench, 6, "hint: `sandbox up` repairs")
+	d.counted(0)
+	d.ends("up", d.up(), 0)
+	bench = d.start("bench", "--resume")
+	bench.until(`1k #1: ✓`)
+	must(d.t, bench.cmd.Process.Signal(syscall.SIGINT))
+	d.ends("an interrupt", bench, 130)
+	d.counted(1)
+}
+
+// losesKey has a machine refuse the key.
+func (d *badDays) losesKey() {
+	d.run("ssh", "odd-name-v2-0", "--", "sh", "-c", "mv ~/.ssh/authorized_keys ~/.ssh/kept")
+	d.ends("ssh with a key that is refused", d.start("ssh", "odd-name-v2-0", "--", "true"), 4)
+	d.ends("status with a key that is refused", d.start("status"), 6, "small-odd-name-v2-0")
+}
+
+// bench starts a run with two cells of each size.
+func (d *badDays) bench(sizesAndDuration ...string) *running {
+	return d.start(append([]string{"bench", "--iterations", "2", "--interval", "0s", "--workers", "2", "--ops-per-worker", "1000"}, sizesAndDuration...)...)
+}
+
+// counted checks how many cells of the newest run count.
+func (d *badDays) counted(want int) {
+	d.t.Helper()
 	counted := 0
-	for _, cell := range w.report().Cells {
+	for _, cell := range d.report().Cells {
 		if cell.Valid && cell.Commands > 0 {
 			counted++
 		}
 	}
-	if counted != 4 {
-		w.t.Errorf("%d cells count, want 4", counted)
+	if counted != want {
+		d.t.Errorf("%d cells count, want %d", counted, want)
 	}
-}
-
-// The command is killed, the load host reboots, the network to it is cut, a
-// member dies: what was measured is kept, and what was not is measured.
-func TestInterruptedBench(t *testing.T) {
-	w := newDays(t)
-	w.healthy()
-
-	bench := w.bench()
-	bench.until(`1k #1: ✓`)
-	bench.kill()
-	before := w.cells()
-	if r := w.try("bench", "--resume"); r.code != 0 {
-		t.Errorf("resume after a kill: exit code %d\n%s", r.code, r.stderr)
-	}
-	w.fourCells()
-	w.unchanged(before)
-
-	bench = w.bench()
-	bench.until(`1k #1: ✓`)
-	before = w.cells()
-	must(t, w.lab.Reboot(t.Context(), "days-plgm"))
-	if r := bench.wait(); r.code != 0 {
-		t.Errorf("a reboot of the load host: exit code %d\n%s", r.code, r.stderr)
-	}
-	w.fourCells()
-	w.unchanged(before)
-
-	bench = w.bench()
-	bench.until(`1k #1: ✓`)
-	must(t, w.lab.Partition("days-plgm", true))
-	time.Sleep(time.Minute) // this is the length of the cut, and not a wait for something
-	must(t, w.lab.Partition("days-plgm", false))
-	if r := bench.wait(); r.code != 0 {
-		t.Errorf("a cut of the network: exit code %d\n%s", r.code, r.stderr)
-	}
-	w.fourCells()
-
-	bench = w.bench()
-	bench.until(`1k #1: .*commands/s`)
-	w.run("ssh", "rs-1", "--", "sudo", "pkill", "-KILL", "mongod")
-	// Nothing starts it again: the cell cannot be run, until up has repaired
-	// the deployment.
-	if r := bench.wait(); r.code != 6 || !strings.Contains(r.stderr, "hint: `sandbox up` repairs") {
-		t.Errorf("a member's death: exit code %d\n%s", r.code, r.stderr)
-	}
-	w.healthy()
-	if r := w.try("bench", "--resume"); r.code != 0 {
-		t.Errorf("resume after a member's death: exit code %d\n%s", r.code, r.stderr)
-	}
-	w.fourCells()
-
-	bench = w.bench()
-	bench.until(`1k #1: ✓`)
-	must(t, bench.cmd.Process.Signal(syscall.SIGINT))
-	if r := bench.wait(); r.code != 130 {
-		t.Errorf("an interrupt: exit code %d\n%s", r.code, r.stderr)
-	}
-	secrets := w.secrets(days)
-	w.run("down", "--auto-approve")
-	w.nothingLeft(days)
-	w.noSecrets(secrets)
 }
 
 // cells are the files of finished cells of the newest run.
-func (w *world) cells() map[string]string {
-	w.t.Helper()
-	files, err := filepath.Glob(filepath.Join(w.dir, "runs", "*", "cells", "*", "cell.json"))
-	must(w.t, err)
+func (d *badDays) cells() map[string]string {
+	d.t.Helper()
+	files, err := filepath.Glob(filepath.Join(d.dir, "runs", "*", "cells", "*", "cell.json"))
+	must(d.t, err)
 	found := map[string]string{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		must(w.t, err)
+		must(d.t, err)
 		if !json.Valid(text) {
-			w.t.Errorf("%s is not whole", file)
+			d.t.Errorf("%s is not whole", file)
 		}
 		found[file] = string(text)
 	}
@@ -199,12 +165,12 @@ func (w *world) cells() map[string]string {
 }
 
 // unchanged checks that finished cells are as they were.
-func (w *world) unchanged(before map[string]string) {
-	w.t.Helper()
-	now := w.cells()
+func (d *badDays) unchanged(before map[string]string) {
+	d.t.Helper()
+	now := d.cells()
 	for file, text := range before {
 		if now[file] != text {
-			w.t.Errorf("%s has changed", file)
+			d.t.Errorf("%s has changed", file)
 		}
 	}
 }

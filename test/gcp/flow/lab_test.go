@@ -34,18 +34,24 @@ const (
 	providerVersion = "8.0.0"
 )
 
-// world is a cloud, the vendors' repositories, and a user's folder with the
-// commands that the user runs there.
+// world is a cloud and the vendors' repositories.
 type world struct {
-	t       *testing.T
-	lab     *machines.Lab
-	cloud   *computeapi.Server
-	mirror  *mirror.Server
-	dir     string // the user's
-	environ []string
+	lab    *machines.Lab
+	cloud  *computeapi.Server
+	mirror *mirror.Server
+	args   *argumentWatch
+}
+
+// user has an environment in the world, and a folder where commands run. One
+// user's cloud project is another's, too.
+type user struct {
+	*world
+	t *testing.T
+	// environment is its name; file describes it, in dir.
+	environment, file, dir string
+	environ                []string
 	// said is all that commands have printed.
 	said bytes.Buffer
-	args *argumentWatch
 }
 
 // newWorld starts everything. At the test's end nothing may be left, and
@@ -64,10 +70,13 @@ func newWorld(t *testing.T) *world {
 	server, err := repositories.Serve(machines.Gateway)
 	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
-	w := &world{t: t, lab: lab, mirror: server, dir: t.TempDir(), args: watchArguments()}
+	w := &world{lab: lab, mirror: server, args: watchArguments()}
 	t.Cleanup(w.args.stop)
 	w.cloud = computeapi.New(computeapi.Options{Project: projectID, Token: "token", Delay: 50 * time.Millisecond, Machines: &labMachines{lab}})
 	t.Cleanup(func() {
+		if left := w.cloud.Resources(); len(left) > 0 {
+			t.Errorf("left in the cloud: %s", strings.Join(left, ", "))
+		}
 		w.cloud.Close()
 		for _, host := range w.cloud.Refused() {
 			// The provider asks who it is, on every start; it can do without
@@ -86,8 +95,20 @@ func newWorld(t *testing.T) *world {
 			t.Errorf("machines asked for %s", name)
 		}
 	})
-	w.setUpUser()
 	return w
+}
+
+// newUser is one with an environment as file, a sample, describes it.
+func newUser(t *testing.T, w *world, file string) *user {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	must(t, err)
+	name := filepath.Base(file)
+	u := &user{world: w, t: t, environment: strings.TrimSuffix(name, ".tfvars"), file: name, dir: t.TempDir()}
+	must(t, os.WriteFile(filepath.Join(u.dir, name), text, 0o600))
+	u.setUp()
+	u.hurry()
+	return u
 }
 
 func rootFiles(r *mirror.Repositories, image machines.Image) []machines.File {
@@ -126,37 +147,35 @@ func tool(t *testing.T, variable string) string {
 	return path
 }
 
-// setUpUser gives the user a home, credentials, and the provider from a folder
+// setUp gives the user a home, credentials, and the provider from a folder
 // where others get it from the registry.
-func (w *world) setUpUser() {
-	w.t.Helper()
-	home := w.t.TempDir()
-	w.environ = []string{
-		"HOME=" + home, "PATH=" + filepath.Dir(tool(w.t, "E2E_TOFU")) + ":" + os.Getenv("PATH"), "LANG=C.UTF-8", "USER=tester",
+func (u *user) setUp() {
+	u.t.Helper()
+	home := u.t.TempDir()
+	u.environ = []string{
+		"HOME=" + home, "PATH=" + filepath.Dir(tool(u.t, "E2E_TOFU")) + ":" + os.Getenv("PATH"), "LANG=C.UTF-8", "USER=tester",
 		"TF_CLI_CONFIG_FILE=" + filepath.Join(home, "tofu.rc"), "CHECKPOINT_DISABLE=1",
 		"GOOGLE_PROJECT=" + projectID, "GOOGLE_OAUTH_ACCESS_TOKEN=token",
-		"GOOGLE_COMPUTE_CUSTOM_ENDPOINT=" + w.cloud.Endpoint(),
-		"HTTPS_PROXY=" + w.cloud.URL(), "NO_PROXY=127.0.0.1,localhost",
+		"GOOGLE_COMPUTE_CUSTOM_ENDPOINT=" + u.cloud.Endpoint(),
+		"HTTPS_PROXY=" + u.cloud.URL(), "NO_PROXY=127.0.0.1,localhost",
 	}
 	registry := filepath.Join(home, "providers")
 	provider := filepath.Join(registry, "registry.opentofu.org", "hashicorp", "google", providerVersion, runtime.GOOS+"_"+runtime.GOARCH)
-	must(w.t, os.MkdirAll(provider, 0o755))
-	must(w.t, os.Symlink(tool(w.t, "E2E_PROVIDER"), filepath.Join(provider, "terraform-provider-google_v"+providerVersion)))
-	must(w.t, os.WriteFile(filepath.Join(home, "tofu.rc"), fmt.Appendf(nil, "provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", registry), 0o600))
+	must(u.t, os.MkdirAll(provider, 0o755))
+	must(u.t, os.Symlink(tool(u.t, "E2E_PROVIDER"), filepath.Join(provider, "terraform-provider-google_v"+providerVersion)))
+	must(u.t, os.WriteFile(filepath.Join(home, "tofu.rc"), fmt.Appendf(nil, "provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", registry), 0o600))
 }
 
 // hurry lets the provider look more often than every ten seconds whether an
 // operation is done.
-func (w *world) hurry(environment string) {
-	w.t.Helper()
-	folder := filepath.Join(w.state(environment), "terraform")
-	must(w.t, os.MkdirAll(folder, 0o700))
-	must(w.t, os.WriteFile(filepath.Join(folder, "test_override.tf"), []byte("provider \"google\" {\n  poll_interval = \"100ms\"\n}\n"), 0o600))
+func (u *user) hurry() {
+	u.t.Helper()
+	folder := filepath.Join(u.state(), "terraform")
+	must(u.t, os.MkdirAll(folder, 0o700))
+	must(u.t, os.WriteFile(filepath.Join(folder, "test_override.tf"), []byte("provider \"google\" {\n  poll_interval = \"100ms\"\n}\n"), 0o600))
 }
 
-func (w *world) state(environment string) string {
-	return filepath.Join(w.dir, ".sandbox", environment)
-}
+func (u *user) state() string { return filepath.Join(u.dir, ".sandbox", u.environment) }
 
 // result is how a command ended.
 type result struct {
@@ -166,18 +185,18 @@ type result struct {
 }
 
 // start runs the command in the background; wait of the result ends it.
-func (w *world) start(args ...string) *running {
-	w.t.Helper()
-	r := &running{w: w, args: args, started: time.Now()}
-	r.cmd = exec.Command(tool(w.t, "E2E_SANDBOX"), args...)
-	r.cmd.Dir, r.cmd.Env = w.dir, w.environ
+func (u *user) start(args ...string) *running {
+	u.t.Helper()
+	r := &running{u: u, args: args, started: time.Now()}
+	r.cmd = exec.Command(tool(u.t, "E2E_SANDBOX"), args...)
+	r.cmd.Dir, r.cmd.Env = u.dir, u.environ
 	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
-	must(w.t, r.cmd.Start())
+	must(u.t, r.cmd.Start())
 	return r
 }
 
 type running struct {
-	w              *world
+	u              *user
 	args           []string
 	started        time.Time
 	cmd            *exec.Cmd
@@ -204,24 +223,24 @@ func (b *lockedBuffer) String() string {
 
 // wait waits for the command's end.
 func (r *running) wait() result {
-	r.w.t.Helper()
+	r.u.t.Helper()
 	err := r.cmd.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		r.w.t.Fatalf("sandbox %s: %v", r.args[0], err)
+		r.u.t.Fatalf("sandbox %s: %v", r.args[0], err)
 	}
 	out := result{r.cmd.ProcessState.ExitCode(), r.stdout.String(), r.stderr.String(), time.Since(r.started)}
-	r.w.said.WriteString(out.stdout + out.stderr)
-	r.w.t.Logf("sandbox %s: exit code %d after %.1f s", strings.Join(r.args, " "), out.code, out.took.Seconds())
+	r.u.said.WriteString(out.stdout + out.stderr)
+	r.u.t.Logf("sandbox %s: exit code %d after %.1f s", strings.Join(r.args, " "), out.code, out.took.Seconds())
 	return out
 }
 
 // until waits until the command has printed something that matches.
 func (r *running) until(pattern string) {
-	r.w.t.Helper()
+	r.u.t.Helper()
 	wanted := regexp.MustCompile(pattern)
 	ended := make(chan struct{})
-	eventually(r.w.t, 3*time.Minute, func() error {
+	eventually(r.u.t, 3*time.Minute, func() error {
 		select {
 		case <-ended:
 		default:
@@ -235,57 +254,57 @@ func (r *running) until(pattern string) {
 
 // kill ends the command as nothing can refuse.
 func (r *running) kill() {
-	r.w.t.Helper()
-	must(r.w.t, r.cmd.Process.Kill())
+	r.u.t.Helper()
+	must(r.u.t, r.cmd.Process.Kill())
 	r.wait()
 }
 
 // try runs a command to its end.
-func (w *world) try(args ...string) result {
-	w.t.Helper()
-	return w.start(args...).wait()
+func (u *user) try(args ...string) result {
+	u.t.Helper()
+	return u.start(args...).wait()
 }
 
 // run runs a command that must succeed.
-func (w *world) run(args ...string) result {
-	w.t.Helper()
-	r := w.try(args...)
+func (u *user) run(args ...string) result {
+	u.t.Helper()
+	r := u.try(args...)
 	if r.code != 0 {
-		w.explain()
-		w.t.Fatalf("sandbox %s: exit code %d\n%s\n%s", strings.Join(args, " "), r.code, r.stdout, r.stderr)
+		u.explain()
+		u.t.Fatalf("sandbox %s: exit code %d\n%s\n%s", strings.Join(args, " "), r.code, r.stdout, r.stderr)
 	}
 	return r
 }
 
 // explain logs what the machines and the mirror have to say.
-func (w *world) explain() {
-	w.t.Helper()
-	for _, name := range w.lab.Names() {
-		if !w.lab.Running(name) {
-			w.t.Logf("%s is off; its console:\n%s", name, w.lab.Console(name))
+func (u *user) explain() {
+	u.t.Helper()
+	for _, name := range u.lab.Names() {
+		if !u.lab.Running(name) {
+			u.t.Logf("%s is off; its console:\n%s", name, u.lab.Console(name))
 		}
 	}
-	for _, request := range w.mirror.Unknown() {
-		w.t.Logf("the mirror does not have %s", request)
+	for _, request := range u.mirror.Unknown() {
+		u.t.Logf("the mirror does not have %s", request)
 	}
 }
 
 // runJSON runs a command and reads what it prints.
-func runJSON[T any](w *world, args ...string) T {
-	w.t.Helper()
+func runJSON[T any](u *user, args ...string) T {
+	u.t.Helper()
 	var value T
-	r := w.run(append(args, "--json")...)
+	r := u.run(append(args, "--json")...)
 	if err := json.Unmarshal([]byte(r.stdout), &value); err != nil {
-		w.t.Fatalf("sandbox %s: %v\n%s", args[0], err, r.stdout)
+		u.t.Fatalf("sandbox %s: %v\n%s", args[0], err, r.stdout)
 	}
 	return value
 }
 
 // secrets are all that the environment has, by the name of their file.
-func (w *world) secrets(environment string) map[string]string {
-	w.t.Helper()
+func (u *user) secrets() map[string]string {
+	u.t.Helper()
 	found := map[string]string{}
-	err := filepath.WalkDir(w.state(environment), func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(u.state(), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -295,25 +314,25 @@ func (w *world) secrets(environment string) map[string]string {
 		}
 		info, err := entry.Info()
 		if err == nil && info.Mode().Perm() != 0o600 {
-			w.t.Errorf("%s has mode %v", path, info.Mode().Perm())
+			u.t.Errorf("%s has mode %v", path, info.Mode().Perm())
 		}
 		text, err := os.ReadFile(path)
 		found[path] = strings.TrimSpace(string(text))
 		return err
 	})
-	must(w.t, err)
+	must(u.t, err)
 	if len(found) < 3 {
-		w.t.Errorf("only these secrets were found: %v", found)
+		u.t.Errorf("only these secrets were found: %v", found)
 	}
 	return found
 }
 
 // noSecrets looks for secrets where none may be: in what commands have
 // printed, in arguments of processes, in run records.
-func (w *world) noSecrets(secrets map[string]string) {
-	w.t.Helper()
-	places := map[string]string{"what was printed": w.said.String(), "the arguments of a process": w.args.all()}
-	err := filepath.WalkDir(filepath.Join(w.dir, "runs"), func(path string, entry fs.DirEntry, err error) error {
+func (u *user) noSecrets(secrets map[string]string) {
+	u.t.Helper()
+	places := map[string]string{"what was printed": u.said.String(), "the arguments of a process": u.args.all()}
+	err := filepath.WalkDir(filepath.Join(u.dir, "runs"), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
@@ -322,28 +341,28 @@ func (w *world) noSecrets(secrets map[string]string) {
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		w.t.Fatal(err)
+		u.t.Fatal(err)
 	}
 	for file, secret := range secrets {
 		for place, text := range places {
 			if strings.Contains(text, secret) {
-				w.t.Errorf("the secret of %s is in %s", filepath.Base(file), place)
+				u.t.Errorf("the secret of %s is in %s", filepath.Base(file), place)
 			}
 		}
 	}
 }
 
-// nothingLeft checks that the cloud is empty and the user's state gone.
-func (w *world) nothingLeft(environment string) {
-	w.t.Helper()
-	if left := w.cloud.Resources(); len(left) > 0 {
-		w.t.Errorf("left in the cloud: %s", strings.Join(left, ", "))
+// nothingLeft checks that the cloud has nothing of the environment, and that
+// the user's state is gone.
+func (u *user) nothingLeft() {
+	u.t.Helper()
+	for _, left := range append(u.cloud.Resources(), u.lab.Names()...) {
+		if strings.Contains(left, u.environment) {
+			u.t.Errorf("%s is left", left)
+		}
 	}
-	if left := w.lab.Names(); len(left) > 0 {
-		w.t.Errorf("machines left: %s", strings.Join(left, ", "))
-	}
-	if _, err := os.Stat(w.state(environment)); !errors.Is(err, fs.ErrNotExist) {
-		w.t.Errorf("the state is left: %v", err)
+	if _, err := os.Stat(u.state()); !errors.Is(err, fs.ErrNotExist) {
+		u.t.Errorf("the state is left: %v", err)
 	}
 }
 
@@ -423,11 +442,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func readJSON[T any](w *world, name string) T {
-	w.t.Helper()
+func readJSON[T any](u *user, name string) T {
+	u.t.Helper()
 	var value T
-	text, err := os.ReadFile(filepath.Join(w.dir, name))
-	must(w.t, err)
-	must(w.t, json.Unmarshal(text, &value))
+	text, err := os.ReadFile(filepath.Join(u.dir, name))
+	must(u.t, err)
+	must(u.t, json.Unmarshal(text, &value))
 	return value
 }

@@ -10,6 +10,7 @@ replsetsvr_volume_size = "20"
 data_disk_type         = "pd-balanced"
 source_ranges          = "192.0.2.0/24, 198.51.100.7/32"
 enable_pmm             = false
+wiredtiger_cache_gb    = 0.5
 
 replsets = {
   "Odd_Name.v2" = {
