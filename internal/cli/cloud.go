@@ -124,17 +124,18 @@ type stepProgress struct {
 
 	mu    sync.Mutex
 	tasks map[string]*console.Task
+	began map[string]time.Time
 	over  map[string]bool
 }
 
 func newStepProgress(c *console.Console) *stepProgress {
-	return &stepProgress{progress: c.NewProgress(), tasks: map[string]*console.Task{}, over: map[string]bool{}}
+	return &stepProgress{progress: c.NewProgress(), tasks: map[string]*console.Task{}, began: map[string]time.Time{}, over: map[string]bool{}}
 }
 
 // task is the line of name, which a step after its end begins anew.
 func (s *stepProgress) task(name string) *console.Task {
 	if s.tasks[name] == nil || s.over[name] {
-		s.tasks[name], s.over[name] = s.progress.Task(name), false
+		s.tasks[name], s.began[name], s.over[name] = s.progress.Task(name), time.Now(), false
 	}
 	return s.tasks[name]
 }
@@ -224,7 +225,7 @@ func (s *stepProgress) machine(e install.Event) {
 	switch e.Stage {
 	case install.Installed, install.Healthy:
 		s.over[name] = true
-		task.Done(detail)
+		task.Done(detail + " in " + console.Duration(time.Since(s.began[name])))
 	case install.Failed:
 		s.over[name] = true
 		task.Fail(e.Err.Error())

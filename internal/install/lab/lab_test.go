@@ -41,6 +41,11 @@ type site struct {
 	lab    *machines.Lab
 	server *mirror.Server
 	opts   install.Options
+
+	mu      sync.Mutex
+	run     time.Time            // when it began
+	began   map[string]time.Time // the first that was heard of each machine
+	slowest time.Duration        // of a machine
 }
 
 func newSite(t *testing.T, image string, deployments ...environment.Deployment) *site {
@@ -121,10 +126,7 @@ func newSite(t *testing.T, image string, deployments ...environment.Deployment) 
 	add("load", environment.LoadHost, "")
 	add("pmm", environment.Monitoring, "")
 	start.Wait()
-	began := time.Now()
-	s.opts = install.Options{Dir: dir, Spec: spec, Inventory: inv, Progress: func(e install.Event) {
-		t.Logf("%6.1fs %s %s %s %s %v", time.Since(began).Seconds(), e.Deployment, e.Machine, e.Stage, e.Detail, e.Err)
-	}}
+	s.opts = install.Options{Dir: dir, Spec: spec, Inventory: inv, Progress: s.progress}
 	return s
 }
 
@@ -137,14 +139,39 @@ func deployment(name string, d environment.Deployment, roles ...environment.Role
 	return d
 }
 
-func (s *site) run() (*environment.Inventory, error) {
+func (s *site) install() (*environment.Inventory, error) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Minute)
 	defer cancel()
-	began := time.Now()
+	s.mu.Lock()
+	s.run, s.began, s.slowest = time.Now(), map[string]time.Time{}, 0
+	s.mu.Unlock()
 	inv, err := install.Run(ctx, s.opts)
-	s.Logf("took %s", time.Since(began).Round(100*time.Millisecond))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	took := time.Since(s.run)
+	s.Logf("took %.1fs, the slowest machine %.1fs", took.Seconds(), s.slowest.Seconds())
+	// Machines are installed side by side, and nothing waits for long after
+	// the last one.
+	if err == nil && took > 2*s.slowest {
+		s.Errorf("all machines together took %s, the slowest of them %s", took, s.slowest)
+	}
 	return inv, err
+}
+
+func (s *site) progress(e install.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Logf("%6.1fs %s %s %s %s %v", time.Since(s.run).Seconds(), e.Deployment, e.Machine, e.Stage, e.Detail, e.Err)
+	if e.Machine == "" {
+		return
+	}
+	if s.began[e.Machine].IsZero() {
+		s.began[e.Machine] = time.Now()
+	}
+	if e.Stage == install.Installed {
+		s.slowest = max(s.slowest, time.Since(s.began[e.Machine]))
+	}
 }
 
 // root runs a script as root on a machine and returns what it prints.
@@ -190,7 +217,7 @@ func TestInstall(t *testing.T) {
 	} {
 		t.Run(c.image, func(t *testing.T) {
 			s := newSite(t, c.image, deployment("new", mongo9, data), deployment("old", psmdb80, data, data, arbiter), deployment("seven", mongo7, data))
-			inv, err := s.run()
+			inv, err := s.install()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -228,7 +255,7 @@ func TestInstall(t *testing.T) {
 			pids := "systemctl show -p MainPID --value mongod"
 			before := s.root("old-0", pids)
 			asked := len(s.server.Requests())
-			if _, err := s.run(); err != nil {
+			if _, err := s.install(); err != nil {
 				t.Fatal(err)
 			}
 			s.expect("old-0", pids, before)
@@ -242,7 +269,7 @@ func TestInstall(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := s.run(); err != nil {
+			if _, err := s.install(); err != nil {
 				t.Fatal(err)
 			}
 			s.expect("old-0", "findmnt -no FSTYPE $(awk '/dbPath/ {print $2}' /etc/mongod.conf); systemctl is-active mongod sandbox-boot", "xfs\nactive\nactive")
@@ -313,7 +340,7 @@ func TestUnknownVersion(t *testing.T) {
 			d, e := psmdb80, mongo9
 			d.Version, d.Monitored, e.Version = "8.0.99", false, "9.0.9"
 			s := newSite(t, image, deployment("good", mongo9, data), deployment("old", d, data), deployment("new", e, data))
-			inv, err := s.run()
+			inv, err := s.install()
 			var machine *install.MachineError
 			var version *install.VersionError
 			if !errors.As(err, &machine) || !errors.As(err, &version) {
@@ -331,7 +358,7 @@ func TestUnknownVersion(t *testing.T) {
 			}
 			// Corrected, it goes on.
 			s.opts.Spec.Deployments[1].Version, s.opts.Spec.Deployments[2].Version = "8.0.34-14", "9.0.3"
-			if inv, err = s.run(); err != nil || inv.Deployments[2].ActualVersion != "9.0.3" {
+			if inv, err = s.install(); err != nil || inv.Deployments[2].ActualVersion != "9.0.3" {
 				t.Errorf("%+v: %v", inv.Deployments, err)
 			}
 		})
@@ -345,14 +372,14 @@ func TestBadDays(t *testing.T) {
 		t.Run(image, func(t *testing.T) {
 			s := newSite(t, image, deployment("new", mongo9, data))
 			back := s.server.Unreachable("repo.mongodb.org")
-			_, err := s.run()
+			_, err := s.install()
 			if err == nil || !strings.Contains(err.Error(), "repo.mongodb.org") || !strings.Contains(err.Error(), "machine new-0: ") {
 				t.Errorf("error %v", err)
 			}
 			t.Log(err)
 			back()
 			back = s.server.Inject(mirror.Fault{Kind: mirror.Unsigned, Host: "repo.mongodb.org"})
-			if _, err := s.run(); err == nil {
+			if _, err := s.install(); err == nil {
 				t.Error("installed without a signature")
 			} else {
 				t.Log(err)
@@ -371,7 +398,7 @@ func TestBadDays(t *testing.T) {
 			if _, err := install.Run(ctx, options); !errors.Is(err, context.Canceled) {
 				t.Errorf("error %v", err)
 			}
-			if inv, err := s.run(); err != nil || inv.Deployments[0].ActualVersion != "9.0.4" {
+			if inv, err := s.install(); err != nil || inv.Deployments[0].ActualVersion != "9.0.4" {
 				t.Errorf("%+v: %v", inv.Deployments, err)
 			}
 		})
