@@ -34,6 +34,9 @@ type Options struct {
 	Delay   time.Duration // how long operations run
 	// Machines is told what happens to instances; nil: nothing is started.
 	Machines Machines
+	// DeleteDisk is called when a disk is deleted that is not its machine's
+	// boot disk; nil: nothing more happens.
+	DeleteDisk func(name string) error
 }
 
 // Server is the API at work. Its methods may be called at any time.
@@ -276,8 +279,15 @@ func (s *Server) delete(r *http.Request) (any, error) {
 		return nil, &apiError{http.StatusBadRequest, "resourceInUseByAnotherResource", fmt.Sprintf("The resource '%s' is already being used by '%s'", path, user)}
 	}
 	var work func() error
-	if _, isMachine := s.resources[path].(*compute.Instance); isMachine && s.options.Machines != nil {
-		work = func() error { return s.options.Machines.Delete(lastPart(path)) }
+	switch s.resources[path].(type) {
+	case *compute.Instance:
+		if s.options.Machines != nil {
+			work = func() error { return s.options.Machines.Delete(lastPart(path)) }
+		}
+	case *compute.Disk:
+		if s.options.DeleteDisk != nil {
+			work = func() error { return s.options.DeleteDisk(lastPart(path)) }
+		}
 	}
 	return s.startWork("delete", path, work, func(err error) *compute.OperationErrorErrors {
 		if err != nil {

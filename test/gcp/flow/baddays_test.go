@@ -106,7 +106,7 @@ func (d *badDays) losesLoadHost() {
 // losesMember has a member die during a cell, which then counts for nothing
 // and is measured again, and interrupts what follows.
 func (d *badDays) losesMember() {
-	bench := d.bench("--sizes", "1k", "--duration", "15s")
+	bench := d.bench("--sizes", "1k", "--duration", "10s")
 	bench.until(`1k #1: .*commands/s`)
 	d.run("ssh", "odd-name-v2-1", "--", "sudo", "pkill", "-KILL", "mongod")
 	// Nothing starts it again: no cell can be run until up has repaired the

@@ -72,7 +72,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { _ = server.Close() })
 	w := &world{lab: lab, mirror: server, args: watchArguments()}
 	t.Cleanup(w.args.stop)
-	w.cloud = computeapi.New(computeapi.Options{Project: projectID, Token: "token", Delay: 50 * time.Millisecond, Machines: &labMachines{lab}})
+	w.cloud = computeapi.New(computeapi.Options{Project: projectID, Token: "token", Delay: 50 * time.Millisecond, Machines: &labMachines{lab}, DeleteDisk: lab.DeleteDisk})
 	t.Cleanup(func() {
 		if left := w.cloud.Resources(); len(left) > 0 {
 			t.Errorf("left in the cloud: %s", strings.Join(left, ", "))
@@ -356,7 +356,9 @@ func (u *user) noSecrets(secrets map[string]string) {
 // the user's state is gone.
 func (u *user) nothingLeft() {
 	u.t.Helper()
-	for _, left := range append(u.cloud.Resources(), u.lab.Names()...) {
+	disks, err := u.lab.Disks()
+	must(u.t, err)
+	for _, left := range slices.Concat(u.cloud.Resources(), u.lab.Names(), disks) {
 		if strings.Contains(left, u.environment) {
 			u.t.Errorf("%s is left", left)
 		}

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -267,6 +268,31 @@ func (l *Lab) Delete(name string) error {
 		return fmt.Errorf("delete machine %s: %w", name, err)
 	}
 	l.forget(m)
+	return nil
+}
+
+// Disks is the data disks that exist, with a machine or without, sorted.
+func (l *Lab) Disks() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(l.folder, disksFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list disks: %w", err)
+	}
+	names := make([]string, len(entries))
+	for i, entry := range entries {
+		names[i] = entry.Name()
+	}
+	return names, nil
+}
+
+// DeleteDisk removes a data disk that no machine has. One that does not exist,
+// since no machine ever had it, is no error.
+func (l *Lab) DeleteDisk(name string) error {
+	if !diskName.MatchString(name) {
+		return fmt.Errorf("delete disk: %q cannot be the name of one", name)
+	}
+	if err := os.Remove(filepath.Join(l.folder, disksFolder, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("delete disk: %w", err)
+	}
 	return nil
 }
 

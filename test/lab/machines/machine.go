@@ -329,7 +329,10 @@ func (m *machine) attachDisks() error {
 
 func node(disk int) string { return "sd" + string(rune('b'+disk)) }
 
-func (m *machine) diskFile(d Disk) string { return filepath.Join(m.lab.folder, "disks", d.Name) }
+// disksFolder has the files of all data disks, by name.
+const disksFolder = "disks"
+
+func (m *machine) diskFile(d Disk) string { return filepath.Join(m.lab.folder, disksFolder, d.Name) }
 
 // boot starts the container and, whenever it reboots, starts it again.
 func (m *machine) boot() error {

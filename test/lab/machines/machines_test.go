@@ -379,6 +379,7 @@ func TestPartition(t *testing.T) {
 func TestDisks(t *testing.T) {
 	b := newBench(t)
 	m := b.spec(1, "debian-12")
+	disk := m.Disks[1].Name
 	for _, c := range []struct {
 		outlives bool
 		after    string
@@ -402,6 +403,19 @@ func TestDisks(t *testing.T) {
 		}
 		if err := remote.ForgetHost(filepath.Join(b.dir, "known_hosts"), address(m)); err != nil {
 			t.Fatal(err)
+		}
+		want := []string{}
+		if c.outlives {
+			want = []string{disk}
+		}
+		if there, err := b.Disks(); err != nil || !slices.Equal(there, want) {
+			t.Errorf("the disks are %q, %v, want %q", there, err, want)
+		}
+		if err := b.DeleteDisk(disk); err != nil {
+			t.Error(err)
+		}
+		if there, err := b.Disks(); err != nil || len(there) > 0 {
+			t.Errorf("%q are left, %v", there, err)
 		}
 	}
 }
