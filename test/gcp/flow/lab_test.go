@@ -187,11 +187,12 @@ type result struct {
 // start runs the command in the background; wait of the result ends it.
 func (u *user) start(args ...string) *running {
 	u.t.Helper()
-	r := &running{u: u, args: args, started: time.Now()}
+	r := &running{u: u, args: args, started: time.Now(), ended: make(chan error, 1)}
 	r.cmd = exec.Command(tool(u.t, "E2E_SANDBOX"), args...)
 	r.cmd.Dir, r.cmd.Env = u.dir, u.environ
 	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
 	must(u.t, r.cmd.Start())
+	go func() { r.ended <- r.cmd.Wait() }()
 	return r
 }
 
@@ -200,6 +201,7 @@ type running struct {
 	args           []string
 	started        time.Time
 	cmd            *exec.Cmd
+	ended          chan error // how, once
 	stdout, stderr lockedBuffer
 }
 
@@ -224,7 +226,7 @@ func (b *lockedBuffer) String() string {
 // wait waits for the command's end.
 func (r *running) wait() result {
 	r.u.t.Helper()
-	err := r.cmd.Wait()
+	err := <-r.ended
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		r.u.t.Fatalf("sandbox %s: %v", r.args[0], err)
@@ -239,17 +241,20 @@ func (r *running) wait() result {
 func (r *running) until(pattern string) {
 	r.u.t.Helper()
 	wanted := regexp.MustCompile(pattern)
-	ended := make(chan struct{})
-	eventually(r.u.t, 3*time.Minute, func() error {
+	deadline := time.After(3 * time.Minute)
+	for ended := false; !wanted.MatchString(r.stdout.String() + r.stderr.String()); {
+		if ended {
+			r.u.t.Fatalf("sandbox %s has not printed %s:\n%s", r.args[0], pattern, r.stderr.String())
+		}
 		select {
-		case <-ended:
-		default:
+		case <-time.After(50 * time.Millisecond):
+		case err := <-r.ended:
+			r.ended <- err
+			ended = true
+		case <-deadline:
+			ended = true
 		}
-		if wanted.MatchString(r.stdout.String() + r.stderr.String()) {
-			return nil
-		}
-		return fmt.Errorf("sandbox %s has not printed %s:\n%s", r.args[0], pattern, r.stderr.String())
-	})
+	}
 }
 
 // kill ends the command as nothing can refuse.
@@ -419,22 +424,6 @@ func (a *argumentWatch) all() string {
 func (a *argumentWatch) stop() {
 	close(a.end)
 	a.done.Wait()
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, within time.Duration, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %s: %v", within, err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
 }
 
 func must(t *testing.T, err error) {
