@@ -209,6 +209,7 @@ func (r *InProcess) connect(ctx context.Context, t Target, settings record.Setti
 	}
 	options.ReadPreference, options.WriteConcern = settings.ReadPreference, settings.WriteConcern
 	options.OpTimeout = settings.OpTimeout
+	options.Digest = settings.RecordOutcomes
 	// Connected while the data is being seeded, so that no measured command
 	// waits for a handshake.
 	options.MinPoolSize, options.MaxPoolSize = settings.Workers, settings.Workers

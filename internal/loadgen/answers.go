@@ -2,8 +2,8 @@ package loadgen
 
 import (
 	"io"
-	"strconv"
 
+	"github.com/mongo-sandbox/sandbox/internal/record"
 	"github.com/mongo-sandbox/sandbox/internal/workload"
 )
 
@@ -17,22 +17,17 @@ type answers struct {
 
 // add appends the line of a worker's next command.
 func (a *answers) add(worker int, s *sample, failures *failures) {
-	a.lines = strconv.AppendInt(a.lines, int64(worker), 10)
-	a.lines = append(a.lines, ',')
-	a.lines = strconv.AppendInt(a.lines, a.commands[worker], 10)
-	a.lines = append(a.lines, ',')
-	a.lines = append(a.lines, s.op.String()...)
-	a.lines = append(a.lines, ',')
+	o := record.Outcome{Worker: worker, Command: a.commands[worker], Operation: s.op.String(), Documents: int64(s.outcome[0])}
+	switch s.op {
+	case workload.UpdateOne, workload.UpdateMany:
+		o.Modified = int64(s.outcome[1])
+	case workload.Find, workload.Aggregate:
+		o.Digest, o.Digested = s.digest, s.digested
+	}
 	if s.failure != 0 {
-		a.lines = append(a.lines, failures.get(s.failure).name...)
+		o.Error = failures.get(s.failure).name
 	}
-	a.lines = append(a.lines, ',')
-	a.lines = strconv.AppendUint(a.lines, uint64(s.outcome[0]), 10)
-	a.lines = append(a.lines, ',')
-	if s.op == workload.UpdateOne || s.op == workload.UpdateMany {
-		a.lines = strconv.AppendUint(a.lines, uint64(s.outcome[1]), 10)
-	}
-	a.lines = append(a.lines, '\n')
+	a.lines = o.AppendTo(a.lines)
 	a.commands[worker]++
 }
 

@@ -31,7 +31,12 @@ func TestOutcomes(t *testing.T) {
 					time.Sleep(time.Millisecond)
 					return mongodb.Outcome{}, mongo.CommandError{Code: 112, Name: "WriteConflict"}
 				}
-				return steady(time.Millisecond)(ctx, cmd)
+				o, err := steady(time.Millisecond)(ctx, cmd)
+				if cmd.Type == workload.Find {
+					time.Sleep(500 * time.Microsecond)
+					o.Digest, o.Digested, o.Digesting = 0x0badcafe, true, 500*time.Microsecond
+				}
+				return o, err
 			}),
 		})
 		if err != nil {
@@ -41,7 +46,7 @@ func TestOutcomes(t *testing.T) {
 		var failed int64
 		for line := range strings.Lines(out.String()) {
 			fields := strings.Split(strings.TrimSpace(line), ",")
-			if len(fields) != 6 {
+			if len(fields) != 7 {
 				t.Fatalf("line %q", line)
 			}
 			worker, err := strconv.Atoi(fields[0])
@@ -53,14 +58,14 @@ func TestOutcomes(t *testing.T) {
 				t.Fatalf("line %q, want a %s", line, cmd.Type)
 			}
 			want := map[workload.OpType]string{
-				workload.Find: "5,", workload.UpdateOne: "2,1", workload.UpdateMany: "2,1", workload.DeleteOne: "4,",
-				workload.DeleteMany: "4,", workload.InsertOne: "3,", workload.InsertMany: "3,",
+				workload.Find: "5,,0badcafe", workload.UpdateOne: "2,1,", workload.UpdateMany: "2,1,", workload.DeleteOne: "4,,",
+				workload.DeleteMany: "4,,", workload.InsertOne: "3,,", workload.InsertMany: "3,,",
 			}[cmd.Type]
 			switch fields[3] {
 			case "WriteConflict":
 				failed++
 			case "":
-				if got := fields[4] + "," + fields[5]; got != want {
+				if got := strings.Join(fields[4:], ","); got != want {
 					t.Fatalf("line %q, want %s", line, want)
 				}
 			default:
@@ -71,5 +76,7 @@ func TestOutcomes(t *testing.T) {
 		if total := next[0] + next[1] + next[2]; total != result.Cell.Commands+result.Cell.Errors || failed != result.Cell.Errors || failed == 0 {
 			t.Errorf("%d lines, %d of them failed; the cell has %d and %d", total, failed, result.Cell.Commands+result.Cell.Errors, result.Cell.Errors)
 		}
+		// What the digest took is no part of the command.
+		near(t, "mean of finds", result.Cell.Operations["find"].LatencyMS.Mean, 1)
 	})
 }

@@ -35,7 +35,7 @@ func BenchmarkCostRatio(b *testing.B) {
 	uri := startServerProcess(b)
 	const workers, rounds = 16, 5
 
-	b.Run("command", func(b *testing.B) {
+	command := func(b *testing.B, outcomes bool) {
 		// Few prebuilt commands, sent several times, keep the heap as small
 		// as the load generator's, so that it is collected as often.
 		const perWorker, laps = 1_000, 4
@@ -48,7 +48,7 @@ func BenchmarkCostRatio(b *testing.B) {
 			}
 		}
 		bareClient := connect(b, uri, func(o *mongodb.Options) { o.Monitor = nil })
-		client := connect(b, uri)
+		client := connect(b, uri, func(o *mongodb.Options) { o.Digest = outcomes })
 		cells := newCells(b)
 		bare := func() {
 			var running sync.WaitGroup
@@ -66,15 +66,24 @@ func BenchmarkCostRatio(b *testing.B) {
 			running.Wait()
 		}
 		full := func() {
-			r, err := Run(context.Background(), Options{
-				Workload: w, Iteration: 1, Client: client, OpsLimit: perWorker, Sink: cells(),
-			})
+			cell := cells()
+			o := Options{Workload: w, Iteration: 1, Client: client, OpsLimit: perWorker, Sink: cell}
+			if outcomes {
+				var err error
+				if o.Outcomes, err = cell.Outcomes(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			r, err := Run(context.Background(), o)
 			if err != nil || r.Cell.Commands != workers*perWorker {
 				b.Errorf("%d commands, %v", r.Cell.Commands, err)
 			}
 		}
 		compare(b, bare, full, rounds, workers*perWorker, "command", commandBar)
-	})
+	}
+	b.Run("command", func(b *testing.B) { command(b, false) })
+	// With what the server answered written down, digests included.
+	b.Run("command-outcomes", func(b *testing.B) { command(b, true) })
 
 	b.Run("document", func(b *testing.B) {
 		// Batches as large as Seed's.
@@ -144,7 +153,7 @@ func median(values []float64) float64 {
 }
 
 // newCells returns a function that begins a cell in a run record.
-func newCells(b *testing.B) func() Sink {
+func newCells(b *testing.B) func() *record.CellWriter {
 	writer, err := record.Create(filepath.Join(b.TempDir(), "run"), record.Run{ID: "bench"})
 	if err != nil {
 		b.Fatal(err)
@@ -154,7 +163,7 @@ func newCells(b *testing.B) func() Sink {
 			b.Error(err)
 		}
 	})
-	return func() Sink {
+	return func() *record.CellWriter {
 		cell, err := writer.Begin(record.CellID{Target: "null", Size: 1, Variant: record.DefaultVariant, Iteration: 1}, time.Now())
 		if err != nil {
 			b.Fatal(err)

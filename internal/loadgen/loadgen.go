@@ -62,11 +62,11 @@ type Options struct {
 	Rate float64
 	// Sink may be nil.
 	Sink Sink
-	// Outcomes, if set, takes a line for every command: worker, number of
-	// the command, operation type, error name (empty: it succeeded), the
-	// documents it returned, matched, inserted or deleted, and those it
-	// modified. A worker's lines are in the order of its commands. Writes
-	// are of whole lines, about one a second.
+	// Outcomes, if set, takes the line of a record.Outcome for every
+	// command. A worker's lines are in the order of its commands. Writes
+	// are of whole lines, about one a second. Digests are those of a client
+	// that makes them (mongodb.Options.Digest); the time for that is in no
+	// latency.
 	Outcomes io.Writer
 	// Progress, if set, is called about twice a second from the goroutine
 	// that collects the measurements: it must return soon.

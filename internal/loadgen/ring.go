@@ -15,7 +15,9 @@ type sample struct {
 	service, response uint32
 	outcome           [2]uint32 // see outcomeOf
 	op                workload.OpType
+	digested          bool
 	failure           uint16 // 0: succeeded; else as registered with failures
+	digest            uint32 // of what a read returned, if digested
 }
 
 // lag is how late the command was started; 0 in a closed loop.

@@ -1,9 +1,11 @@
 package loadgen
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -131,6 +133,53 @@ func TestOutcomesFromTheWire(t *testing.T) {
 	}
 	if intervals, windows, _ := sink.sums(); intervals != 2000 || windows != 2000 {
 		t.Errorf("%d commands in intervals, %d in windows, want 2000", intervals, windows)
+	}
+}
+
+// The digest of what is read is that of its content: batches, the numbers of
+// cursors, the order of fields and the types of numbers are the server's own.
+func TestDigestFromTheWire(t *testing.T) {
+	digestsOf := func(found []bson.Raw, batches int, digest bool) string {
+		server := newNullServer(t)
+		server.found = found
+		server.fault = func(string) fault { return fault{batches: batches} }
+		var lines bytes.Buffer
+		mustRun(t, Options{
+			Workload: newWorkload(t, 1, onlyFinds), Iteration: 1, OpsLimit: 3, Outcomes: &lines,
+			Client: connect(t, server.uri(), func(o *mongodb.Options) { o.Digest = digest }),
+		})
+		return lines.String()
+	}
+	three := slices.Concat(someFound(), someFound(), someFound())
+	whole := digestsOf(three, 0, true)
+	if !regexp.MustCompile(`^0,0,find,,15,,([0-9a-f]{8})\n0,1,find,,15,,([0-9a-f]{8})\n0,2,`).MatchString(whole) {
+		t.Errorf("%q", whole)
+	}
+	if got := digestsOf(someFound(), 2, true); got != whole {
+		t.Errorf("in three batches %q, in one %q", got, whole)
+	}
+	var other []bson.Raw
+	for _, document := range three {
+		var d bson.D
+		if err := bson.Unmarshal(document, &d); err != nil {
+			t.Fatal(err)
+		}
+		slices.Reverse(d)
+		for i := range d {
+			if n, ok := d[i].Value.(int64); ok {
+				d[i].Value = float64(n)
+			}
+		}
+		other = append(other, appendDocument(nil, d))
+	}
+	if got := digestsOf(other, 0, true); got != whole {
+		t.Errorf("the same content written differently %q, want %q", got, whole)
+	}
+	if got := digestsOf(three[1:], 0, true); got == whole {
+		t.Error("other content has the same digest")
+	}
+	if got := digestsOf(three, 0, false); !strings.HasPrefix(got, "0,0,find,,15,,\n") {
+		t.Errorf("without digests %q", got)
 	}
 }
 

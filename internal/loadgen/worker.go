@@ -67,12 +67,13 @@ func (w *worker) run(ctx context.Context) {
 		w.retries += max(w.attempts-1, 0)
 		s := sample{
 			end:     ended,
-			service: microseconds(ended - began),
+			service: microseconds(ended - began - outcome.Digesting),
 			op:      cmd.Type,
 			outcome: outcomeOf(cmd.Type, outcome),
+			digest:  outcome.Digest, digested: outcome.Digested,
 		}
 		if planned >= 0 {
-			s.response = microseconds(ended - planned)
+			s.response = microseconds(ended - planned - outcome.Digesting)
 		}
 		if err != nil {
 			s.failure = p.failures.number(err)

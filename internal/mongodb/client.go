@@ -52,6 +52,8 @@ type Options struct {
 	// MinPoolSize is how many connections per member are opened beforehand
 	// and kept.
 	MinPoolSize int
+	// Digest makes Execute digest what reads return.
+	Digest bool
 	// Monitor, if set, sees every command the driver sends.
 	Monitor *event.CommandMonitor
 	// Dialer, if set, makes the connections, and with them resolves the
@@ -70,6 +72,7 @@ type Client struct {
 	collections collectionCache // see execute.go
 	scrub       scrubber
 	reads       *readpref.ReadPref
+	digest      bool
 	// subject names the deployment in errors: the URI's hosts.
 	subject string
 }
@@ -143,7 +146,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	if reads == nil {
 		reads = readpref.Primary()
 	}
-	return &Client{driver: driver, scrub: scrub, reads: reads, subject: hosts(o.URI)}, nil
+	return &Client{driver: driver, scrub: scrub, reads: reads, digest: o.Digest, subject: hosts(o.URI)}, nil
 }
 
 // Close ends the client's connections and sessions.

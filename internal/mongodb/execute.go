@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -16,6 +17,12 @@ import (
 // Outcome is what the server answered to a command, in numbers of documents.
 type Outcome struct {
 	Returned, Matched, Modified, Inserted, Deleted int64
+	// Digest is that of the documents returned, if Digested: equal for equal
+	// content, whatever the order of fields and documents and the types of
+	// numbers. Digesting is the time that it took, inside Execute.
+	Digest    uint32
+	Digested  bool
+	Digesting time.Duration
 }
 
 // Execute sends one command through the driver's ordinary CRUD methods, with
@@ -27,19 +34,23 @@ type Outcome struct {
 // Neither the command nor its bytes are kept after the return.
 func (c *Client) Execute(ctx context.Context, cmd *workload.Command) (Outcome, error) {
 	coll := c.collections.get(c.driver, cmd.Database, cmd.Collection)
-	out, err := execute(ctx, coll, cmd)
+	out, err := execute(ctx, coll, cmd, c.digest)
 	if err != nil {
 		return out, fmt.Errorf("%s on %s.%s: %w", cmd.Type, cmd.Database, cmd.Collection, err)
 	}
 	return out, nil
 }
 
-func execute(ctx context.Context, coll *mongo.Collection, cmd *workload.Command) (Outcome, error) {
+func execute(ctx context.Context, coll *mongo.Collection, cmd *workload.Command, digest bool) (Outcome, error) {
+	read := drain
+	if digest {
+		read = drainDigesting
+	}
 	switch cmd.Type {
 	case workload.Find:
-		return drain(ctx)(coll.Find(ctx, cmd.Filter, (*findOptions)(cmd)))
+		return read(ctx)(coll.Find(ctx, cmd.Filter, (*findOptions)(cmd)))
 	case workload.Aggregate:
-		return drain(ctx)(coll.Aggregate(ctx, pipeline(cmd.Pipeline), (*aggregateOptions)(cmd)))
+		return read(ctx)(coll.Aggregate(ctx, pipeline(cmd.Pipeline), (*aggregateOptions)(cmd)))
 	case workload.UpdateOne:
 		return updated(coll.UpdateOne(ctx, cmd.Filter, cmd.Update))
 	case workload.UpdateMany:
@@ -95,6 +106,33 @@ func drain(ctx context.Context) func(*mongo.Cursor, error) (Outcome, error) {
 			return Outcome{Returned: n}, err
 		}
 		return Outcome{Returned: n}, cur.Close(ctx)
+	}
+}
+
+// drainDigesting reads a cursor to its end, looking at every document.
+func drainDigesting(ctx context.Context) func(*mongo.Cursor, error) (Outcome, error) {
+	return func(cur *mongo.Cursor, err error) (Outcome, error) {
+		if err != nil {
+			return Outcome{}, err
+		}
+		var out Outcome
+		var sum digest
+		for cur.Next(ctx) { // which may wait for the server
+			began := time.Now()
+			sum.add(cur.Current)
+			out.Returned++
+			for cur.RemainingBatchLength() > 0 && cur.Next(ctx) { // which does not
+				sum.add(cur.Current)
+				out.Returned++
+			}
+			out.Digesting += time.Since(began)
+		}
+		if err := cur.Err(); err != nil {
+			_ = cur.Close(context.WithoutCancel(ctx))
+			return out, err
+		}
+		out.Digest, out.Digested = sum.fold(), true
+		return out, cur.Close(ctx)
 	}
 }
 
