@@ -64,6 +64,7 @@ func Build(in Input) (*Comparison, error) {
 		}
 	}
 	b.plans()
+	b.answers()
 	b.errorCounts()
 	b.missing()
 	b.fairness()

@@ -24,7 +24,10 @@ type Comparison struct {
 	Differences []Difference
 	Errors      []ErrorCount
 	Plans       []Plan
-	Timelines   []Timeline
+	// Answers are there if outcomes were recorded: one per group, iteration
+	// and target other than the baseline.
+	Answers   []Answers
+	Timelines []Timeline
 	// Warnings are the limits of what this run can tell, in plain words.
 	Warnings []string
 }

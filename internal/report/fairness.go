@@ -35,6 +35,7 @@ func (b *builder) fairness() {
 	b.checkCells(add)
 	b.checkLoadHost(add)
 	b.checkErrors(add)
+	b.checkAnswers(add)
 	b.checkRepetition(add)
 	b.checkDuration(add)
 	f.Fair = !slices.ContainsFunc(f.Checks, func(c Check) bool { return c.Status == Unfair })

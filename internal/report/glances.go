@@ -83,6 +83,9 @@ func (c *Comparison) differentGlance() glance {
 			parts = append(parts, "not compared at "+list(absent))
 		}
 		g.Answers = append(g.Answers, fmt.Sprintf("%s against %s, by throughput: %s", name, c.Baseline, strings.Join(parts, "; ")))
+		if x := c.answersOf(-1, name); x.findings() > 0 {
+			g.Answers = append(g.Answers, fmt.Sprintf("%s answered %s of %s commands otherwise than %s", name, thousands(x.findings()), thousands(x.commands), c.Baseline))
+		}
 	}
 	if len(g.Answers) == 0 {
 		g.Answers = []string{"one target: nothing to compare it with"}

@@ -20,7 +20,7 @@ func scenarios(t testing.TB) []struct {
 		name  string
 		input Input
 	}{
-		{"published", published(t)}, {"embedded", standIn(t)}, {"troubled", troubled(t)},
+		{"published", published(t)}, {"embedded", standIn(t)}, {"troubled", troubled(t)}, {"answers", answersDiffer(t)},
 	}
 }
 

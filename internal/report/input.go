@@ -41,6 +41,9 @@ type CellInput struct {
 	Explains    func() ([]record.Explain, error)
 	Intervals   iter.Seq2[record.Interval, error]
 	Windows     iter.Seq2[record.Window, error]
+	// Outcomes opens what the server answered; it may be called repeatedly.
+	// Its error is fs.ErrNotExist when that was not recorded.
+	Outcomes func() (*record.OutcomeReader, error)
 }
 
 // Load reads the run record in dir and compares what is in it. What is
@@ -82,6 +85,7 @@ func Load(dir string) (*Comparison, error) {
 		input.Cells = append(input.Cells, CellInput{
 			ID: c.ID, Attempt: c.Attempt, Status: c.Status, Cell: c.Cell, Problem: c.Problem,
 			Checkpoints: c.Checkpoints, Explains: c.Explains, Intervals: c.Intervals(), Windows: c.Windows(),
+			Outcomes: c.Outcomes,
 		})
 	}
 	input.Damage = d.list()

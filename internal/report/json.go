@@ -26,6 +26,7 @@ type jsonReport struct {
 	Fair          bool             `json:"fair"`
 	Fairness      jsonFairness     `json:"fairness"`
 	Plans         []jsonPlan       `json:"plans"`
+	Outcomes      []jsonAnswers    `json:"outcomes"`
 	Warnings      []string         `json:"warnings"`
 }
 
@@ -205,7 +206,7 @@ func newJSON(c *Comparison) *jsonReport {
 			CommandLine: append([]string{}, r.CommandLine...), Files: []jsonFile{}, LoadHost: r.LoadHost,
 		},
 		Baseline: c.Baseline, Targets: []jsonTarget{}, Cells: []jsonCell{}, Missing: []jsonMissing{}, Summaries: []jsonSummary{},
-		Comparisons: []jsonComparison{}, Fair: c.Fairness.Fair, Plans: []jsonPlan{}, Warnings: c.AllWarnings(),
+		Comparisons: []jsonComparison{}, Fair: c.Fairness.Fair, Plans: []jsonPlan{}, Outcomes: newJSONAnswers(c), Warnings: c.AllWarnings(),
 		Fairness: jsonFairness{Checks: []jsonCheck{}, Sequences: []jsonSequence{}, Parity: []jsonParity{}},
 	}
 	for _, f := range r.Files {

@@ -102,7 +102,7 @@ func outcomeTone(o stats.Outcome) tone {
 
 func newPage(c *Comparison) *page {
 	p := &page{Title: c.title(), Subtitle: c.subtitle(), Banner: c.Banner(), Glance: c.glances()}
-	for _, s := range []section{c.fairSection(), c.differsSection(), c.whereSection(), c.whySection(), c.cellsSection(), c.repeatSection()} {
+	for _, s := range []section{c.fairSection(), c.answersSection(), c.differsSection(), c.whereSection(), c.whySection(), c.cellsSection(), c.repeatSection()} {
 		if len(s.Blocks) > 0 {
 			p.Sections = append(p.Sections, s)
 		}

@@ -135,7 +135,6 @@ func environmentFlag(name string) []string {
 // that of a whole pass if there is one, else one that all targets share, else
 // any.
 func (c *Comparison) fingerprintRecipe() []block {
-	x := &c.Run.Settings
 	var size, commands int64 // commands of every worker; 0 is the pass
 	iteration, fingerprint := 0, ""
 	take := func(complete bool) {
@@ -168,19 +167,31 @@ func (c *Comparison) fingerprintRecipe() []block {
 		what = fmt.Sprintf("the first %s commands of every worker", thousands(commands))
 		first = append(first, "--commands", fmt.Sprint(commands))
 	}
-	var command []string
-	for _, part := range [][]string{
+	command := c.workloadCommand(first)
+	return []block{
+		{Text: fmt.Sprintf("The fingerprint of %s needs no server; other sizes and iterations likewise. This prints %s, if the commands are still the same:", what, fingerprint)},
+		{Code: command},
+	}
+}
+
+// workloadCommand is the lines of a `sandbox workload` command with all that
+// defines the sequence besides what first says.
+func (c *Comparison) workloadCommand(first []string) []string {
+	x := &c.Run.Settings
+	parts := [][]string{
 		first,
 		{"  --workload", x.Workload, "--seed", fmt.Sprint(x.Seed), "--workers", fmt.Sprint(x.Workers), "--ops-per-worker", fmt.Sprint(x.OpsPerWorker)},
 		{"  --mix", mixText(x.Mix)},
 		{"  --insert-batch", fmt.Sprint(x.InsertBatch), "--find-batch", fmt.Sprint(x.FindBatch), "--find-limit", fmt.Sprint(x.FindLimit)},
-	} {
-		command = append(command, part[0]+" "+shellQuote(part[1:]))
 	}
-	return []block{
-		{Text: fmt.Sprintf("The fingerprint of %s needs no server; other sizes and iterations likewise. This prints %s, if the commands are still the same:", what, fingerprint)},
-		{Code: strings.Split(strings.Join(command, " \\\n"), "\n")},
+	lines := make([]string, len(parts))
+	for i, part := range parts {
+		lines[i] = part[0] + " " + shellQuote(part[1:])
+		if i < len(parts)-1 {
+			lines[i] += " \\"
+		}
 	}
+	return lines
 }
 
 func durationText(d time.Duration) string {
