@@ -128,9 +128,10 @@ func (d *badDays) losesKey() {
 	d.ends("status with a key that is refused", d.start("status"), 6, "small-odd-name-v2-0")
 }
 
-// bench starts a run with two cells of each size.
+// bench starts a run with two cells of each size, at a rate that leaves the
+// processors to the other environment.
 func (d *badDays) bench(sizesAndDuration ...string) *running {
-	return d.start(append([]string{"bench", "--iterations", "2", "--interval", "0s", "--workers", "2", "--ops-per-worker", "1000"}, sizesAndDuration...)...)
+	return d.start(append([]string{"bench", "--iterations", "2", "--interval", "0s", "--workers", "2", "--rate", "200", "--ops-per-worker", "1000"}, sizesAndDuration...)...)
 }
 
 // counted checks how many cells of the newest run count.

@@ -389,7 +389,7 @@ func watchArguments() *argumentWatch {
 			select {
 			case <-a.end:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(200 * time.Millisecond):
 			}
 		}
 	})
