@@ -33,6 +33,10 @@ test: ## run the tests (under five minutes)
 test-remote: ## run the tests of a bench on a load host, behind a real sshd (three minutes)
 	go test -count=1 -timeout 20m -tags e2e ./internal/cli
 
+.PHONY: test-browser
+test-browser: ## open the golden reports in Chromium; screenshots to test/browser/screenshots
+	cd test/browser && go test -count=1 -timeout 10m -tags e2e ./...
+
 .PHONY: check
 check: format vet lint cross test-386 race ## all that a change must pass: format, vet, lint, cross builds, tests with -race
 
