@@ -192,5 +192,11 @@ func windowMetrics() []struct {
 		{MetricP50, stats.Quantile(0.50), stats.LowerIsBetter, func(s *Summary) float64 { return s.LatencyMS.P50 }},
 		{MetricP95, stats.Quantile(0.95), stats.LowerIsBetter, func(s *Summary) float64 { return s.LatencyMS.P95 }},
 		{MetricP99, stats.Quantile(0.99), stats.LowerIsBetter, func(s *Summary) float64 { return s.LatencyMS.P99 }},
+		{MetricP999, stats.Quantile(0.999), stats.LowerIsBetter, func(s *Summary) float64 {
+			if !tailKnown(s.Commands) {
+				return 0
+			}
+			return s.LatencyMS.P999
+		}},
 	}
 }

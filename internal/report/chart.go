@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/mongo-sandbox/sandbox/internal/stats"
 )
 
 // figure is one or several charts that answer one question.
@@ -16,9 +14,14 @@ type figure struct {
 	ID      string
 	Title   string
 	Caption string
-	Charts  []chart
+	// Alt says in a sentence what is drawn, to those who do not see it.
+	Alt    string
+	Charts []chart
 	// Legend lists the targets drawn, as their places plus one.
 	Legend []legendEntry
+	// Data are the numbers behind the charts, where no table of the page
+	// has them.
+	Data []*sheet
 }
 
 type legendEntry struct {
@@ -323,11 +326,14 @@ const (
 	halfChart = 436
 )
 
+// whiskersNote explains the whiskers of bars.
+const whiskersNote = " Whiskers: the 95 % interval of the difference from the baseline, drawn on the baseline's value; where a bar has none, there was too little data for one."
+
 func (c *Comparison) throughputFigure() *figure {
 	f := &figure{
 		ID: "throughput-by-size", Title: "Throughput by size", Legend: c.legend(),
-		Caption: "Successful commands per second, more is better, with the difference from " + c.Baseline +
-			". Whiskers: the 95 % interval of the difference, drawn on the baseline's value.",
+		Caption: "Successful commands per second, more is better, with the difference from " + c.Baseline + "." + whiskersNote,
+		Alt:     c.barsAlt("successful commands per second"),
 	}
 	if groups := c.groupBars(MetricThroughput, "commands/s", func(s *Summary) float64 { return s.ThroughputPerS }); len(groups) > 0 {
 		f.Charts = []chart{barChart("Throughput"+c.chartMark(), "commands/s", wideChart, 320, groups)}
@@ -339,10 +345,12 @@ func (c *Comparison) throughputFigure() *figure {
 func (c *Comparison) latencyFigure() *figure {
 	f := &figure{
 		ID: "latency-by-size", Title: "Latency by size", Legend: c.legend(),
-		Caption: "Service time of successful commands in milliseconds, less is better. Each panel has its own scale, from zero. Whiskers as above.",
+		Caption: "Service time of successful commands in milliseconds, less is better: the mean, and what 50, 95, 99 and 99.9 % of the commands did not exceed. " +
+			"Each panel has its own scale, from zero." + whiskersNote + c.tailNote(),
+		Alt: c.barsAlt("mean, p50, p95, p99 and p99.9 of the service time in milliseconds, a panel each"),
 	}
 	for _, m := range latencyMetrics {
-		groups := c.groupBars(m.metric, "ms "+m.head, func(s *Summary) float64 { return m.of(&s.LatencyMS) })
+		groups := c.groupBars(m.metric, "ms "+m.head, func(s *Summary) float64 { return s.latency(&m) })
 		if len(groups) > 0 {
 			f.Charts = append(f.Charts, barChart(upperFirst(m.head)+c.chartMark(), "ms", halfChart, 270, groups))
 		}
@@ -353,8 +361,10 @@ func (c *Comparison) latencyFigure() *figure {
 
 func (c *Comparison) cpuFigure() *figure {
 	f := &figure{
-		ID: "cpu-per-command", Title: "CPU per command", Legend: c.legend(),
-		Caption: "Server CPU time per successful command in microseconds, less is better; secondaries summed. Whiskers as above.",
+		ID: "cpu-per-command", Title: "CPU per command by size", Legend: c.legend(),
+		Caption: "Server CPU time, user and system, per successful command in microseconds, less is better; that of the secondaries is the sum over all of them. " +
+			"Each panel has its own scale, from zero." + whiskersNote,
+		Alt: c.barsAlt("server CPU per command in microseconds, the primary and the secondaries a panel each"),
 	}
 	for _, m := range []struct {
 		metric, title string
@@ -371,6 +381,19 @@ func (c *Comparison) cpuFigure() *figure {
 	return f
 }
 
+// barsAlt says in a sentence what bars show; the numbers are in the table
+// beside them.
+func (c *Comparison) barsAlt(what string) string {
+	var names, sizes []string
+	for _, e := range c.legend() {
+		names = append(names, e.Name)
+	}
+	for g := range c.Groups {
+		sizes = append(sizes, c.Groups[g].Label)
+	}
+	return fmt.Sprintf("Bars of %s at %s: %s.", list(names), list(sizes), what)
+}
+
 func (f *figure) noteCuts() {
 	if slices.ContainsFunc(f.Charts, func(c chart) bool { return c.Cut }) {
 		f.Caption += arrowNote
@@ -385,204 +408,4 @@ func cpuOf(s *Summary, primary bool) float64 {
 		return s.CPU.Primary
 	}
 	return s.CPU.Secondary
-}
-
-func (c *Comparison) differenceFigure() *figure {
-	f := &figure{
-		ID: "differences", Title: "Differences from " + c.Baseline + " and how sure they are",
-		Caption: "Point: the difference. Line: its 95 % interval. A line that touches zero means that no difference was detected. " +
-			"A hollow point has no interval: there was too little data.",
-	}
-	for _, m := range []struct{ metric, title string }{{MetricThroughput, "Throughput"}, {MetricMean, "Mean latency"}} {
-		var rows []*Difference
-		for i := range c.Differences {
-			if d := &c.Differences[i]; d.Metric == m.metric && d.Operation == AllOperations {
-				rows = append(rows, d)
-			}
-		}
-		if len(rows) > 0 {
-			f.Charts = append(f.Charts, c.forest(m.title, rows))
-		}
-	}
-	f.noteCuts()
-	for _, e := range c.legend() {
-		if e.Name != c.Baseline {
-			f.Legend = append(f.Legend, e)
-		}
-	}
-	return f
-}
-
-// forest draws one line per difference around zero.
-func (c *Comparison) forest(title string, rows []*Difference) chart {
-	const (
-		rowHeight = 24
-		left      = 170
-		right     = 66
-		head      = 48
-	)
-	ch := chart{Title: title, W: halfChart, H: head + rowHeight*len(rows) + 34}
-	ch.text("title", "start", 6, 16, title+", difference in %"+c.chartMark())
-	low, high := 0.0, 0.0
-	for _, d := range rows {
-		low, high = min(low, d.Ratio.Value-1), max(high, d.Ratio.Value-1)
-		if d.Ratio.HasInterval() {
-			// One hopeless interval must not flatten all the others.
-			low, high = min(low, max(d.Ratio.Low-1, -1)), max(high, min(d.Ratio.High-1, 1))
-		}
-	}
-	pad := max((high-low)*0.06, 0.005)
-	at := ticks((low-pad)*100, (high+pad)*100, 4)
-	first, last := at[0]/100, at[len(at)-1]/100
-	if first < -1 && len(at) > 2 { // nothing falls by more than all of it
-		first, at = -1, at[1:]
-	}
-	x := func(v float64) float64 {
-		return left + (min(max(v, first), last)-first)/(last-first)*float64(halfChart-left-right)
-	}
-	bottom := float64(head + rowHeight*len(rows))
-	for _, v := range at {
-		class := "grid"
-		if math.Abs(v) < 1e-9 {
-			class = "zero"
-		}
-		ch.line(class, x(v/100), head-8, x(v/100), bottom)
-		label := tickLabel(v, at[1]-at[0])
-		if v > 1e-9 {
-			label = "+" + label
-		}
-		ch.text("tick", "middle", x(v/100), bottom+16, label)
-	}
-	better, worse := "faster", "slower"
-	if rows[0].Direction == stats.LowerIsBetter {
-		better, worse = worse, better
-	}
-	zero := x(0)
-	ch.text("side", "end", zero-8, head-14, "◂ "+worse)
-	ch.text("side", "start", zero+8, head-14, better+" ▸")
-	var desc []string
-	for i, d := range rows {
-		series := c.target(d.Target) + 1
-		y := float64(head+rowHeight*i) + rowHeight/2
-		label := c.Groups[d.Group].Label
-		if i > 0 && rows[i-1].Group == d.Group {
-			label = ""
-		} else if i > 0 {
-			ch.line("rule", 6, y-rowHeight/2, halfChart-6, y-rowHeight/2)
-		}
-		ch.text("label", "start", 6, y+4, trimMiddle(label, 8))
-		ch.text(fmt.Sprintf("name t%d", series), "end", left-12, y+4, trimMiddle(d.Target, 15))
-		tip := fmt.Sprintf("%s, %s: %s against %s, %s", d.Target, c.Groups[d.Group].Label, change(d.Ratio.Value), c.Baseline, d.Verdict())
-		kind := "point"
-		if d.Ratio.HasInterval() {
-			tip += ", 95 % interval " + interval(d.Ratio)
-			ch.line(classes("range", series), x(d.Ratio.Low-1), y, x(d.Ratio.High-1), y)
-			if d.Ratio.High-1 > last {
-				ch.Cut = true
-				ch.line(classes("range", series), x(last)-5, y-5, x(last), y)
-				ch.line(classes("range", series), x(last)-5, y+5, x(last), y)
-			}
-		} else {
-			kind = "point hollow"
-		}
-		ch.Marks = append(ch.Marks, mark{
-			Shape: "path", Class: classes(kind, series), D: marker((series-1)%looks, x(d.Ratio.Value-1), y, 5.5), Tip: tip, Focus: true,
-		})
-		ch.text(fmt.Sprintf("value t%d", series), "end", halfChart-6, y+4, change(d.Ratio.Value))
-		desc = append(desc, tip)
-	}
-	ch.Desc = strings.Join(desc, ". ")
-	return ch
-}
-
-func (c *Comparison) timelineFigure() *figure {
-	f := &figure{ID: "throughput-over-time", Title: "Throughput over time", Legend: c.legend()}
-	for g := range c.Groups {
-		var lines []*Timeline
-		for i := range c.Timelines {
-			if c.Timelines[i].Group == g {
-				lines = append(lines, &c.Timelines[i])
-			}
-		}
-		if len(lines) > 0 {
-			if f.Caption == "" {
-				f.Caption = fmt.Sprintf("Successful commands per second, means over %s; one line per iteration, the first drawn strongest. ", seconds(lines[0].Step.Seconds())) +
-					"The vertical axis starts at zero unless it says otherwise."
-			}
-			f.Charts = append(f.Charts, c.timelineChart(g, lines))
-		}
-	}
-	return f
-}
-
-func (c *Comparison) timelineChart(g int, lines []*Timeline) chart {
-	ch := chart{Title: "Size " + c.Groups[g].Label + c.chartMark(), W: wideChart, H: 260}
-	low, high, end := math.Inf(1), 0.0, 0.0
-	for _, l := range lines {
-		for _, p := range l.Points {
-			low, high = min(low, p.ThroughputPerS), max(high, p.ThroughputPerS)
-			end = max(end, p.AtS+l.Step.Seconds()/2)
-		}
-	}
-	unit := "commands/s"
-	bottom := 0.0
-	if low > 0.5*high { // the lines would be squeezed into the top
-		bottom = low - (high-low)*0.15
-		unit += "; the axis does not start at zero"
-	}
-	ch.text("title", "start", 6, 16, ch.Title)
-	y := ch.yAxis(unit, bottom, max(high, bottom+1))
-	scale, name := 1.0, "seconds"
-	if end > 180 {
-		scale, name = 60, "minutes"
-	}
-	at := ticks(0, end/scale, 10)
-	limit := max(end/scale, 1e-9)
-	x := func(s float64) float64 {
-		return marginLeft + s/scale/limit*float64(wideChart-marginLeft-marginRight)
-	}
-	for _, v := range at {
-		if v <= limit*1.0001 {
-			ch.text("tick", "middle", x(v*scale), float64(ch.H-12), tickLabel(v, at[1]-at[0]))
-		}
-	}
-	ch.text("unit", "end", float64(wideChart-marginRight), 34, name+" since the measured start")
-	var desc []string
-	for _, l := range lines {
-		series := c.target(l.Target) + 1
-		class := classes("course", series)
-		if l.Iteration > 1 {
-			class += " later"
-		}
-		var d strings.Builder
-		least, most := math.Inf(1), 0.0
-		for i, p := range l.Points {
-			letter := "L"
-			if i == 0 || p.AtS-l.Points[i-1].AtS > 1.5*l.Step.Seconds() {
-				letter = "M"
-			}
-			fmt.Fprintf(&d, "%s%s %s", letter, px(x(p.AtS)), px(y(p.ThroughputPerS)))
-			least, most = min(least, p.ThroughputPerS), max(most, p.ThroughputPerS)
-		}
-		tip := fmt.Sprintf("%s, iteration %d: %s to %s commands/s", l.Target, l.Iteration, number(least), number(most))
-		ch.Marks = append(ch.Marks, mark{Shape: "path", Class: class, D: d.String(), Tip: tip, Focus: true})
-		desc = append(desc, tip)
-		// Markers thin out so that they stay apart.
-		every := max(len(l.Points)/30, 1)
-		for i, p := range l.Points {
-			if i%every != 0 {
-				continue
-			}
-			pointClass := classes("dot", series)
-			if l.Iteration > 1 {
-				pointClass += " later"
-			}
-			ch.Marks = append(ch.Marks, mark{
-				Shape: "path", Class: pointClass, D: marker((series-1)%looks, x(p.AtS), y(p.ThroughputPerS), 3.2),
-				Tip: fmt.Sprintf("%s, iteration %d, at %s: %s commands/s, mean %s ms", l.Target, l.Iteration, seconds(p.AtS), number(p.ThroughputPerS), number(p.MeanMS)),
-			})
-		}
-	}
-	ch.Desc = strings.Join(desc, ". ")
-	return ch
 }

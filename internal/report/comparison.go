@@ -202,6 +202,7 @@ const (
 	MetricP50          = "latency_p50"
 	MetricP95          = "latency_p95"
 	MetricP99          = "latency_p99"
+	MetricP999         = "latency_p99_9" // over all operations only
 	MetricCPUPrimary   = "cpu_per_command_primary"
 	MetricCPUSecondary = "cpu_per_command_secondary"
 )
@@ -263,6 +264,16 @@ type Timeline struct {
 	Iteration int
 	Step      time.Duration // length of a point's bin
 	Points    []Point
+	// Windows are those of the statistics; none when they are damaged.
+	Windows []WindowPoint
+}
+
+// WindowPoint is a window of a timeline: long enough for a percentile.
+type WindowPoint struct {
+	AtS     float64 // the window's middle, seconds since the measured start
+	Seconds float64
+	Count   int64 // successful commands
+	P99MS   float64
 }
 
 // Point is a bin of a timeline.
@@ -270,5 +281,6 @@ type Point struct {
 	AtS            float64 // the bin's middle, seconds since the measured start
 	ThroughputPerS float64
 	MeanMS         float64
+	MaxMS          float64 // of the slowest command
 	Errors         int64
 }

@@ -96,16 +96,20 @@ func (d *Difference) cells() []cell {
 	}
 }
 
-// latencies of the tables.
-var latencyMetrics = [...]struct {
+// latencyMetric is a column of the tables.
+type latencyMetric struct {
 	metric string
 	head   string
 	of     func(*record.Latency) float64
-}{
+}
+
+// latencies of the tables.
+var latencyMetrics = [...]latencyMetric{
 	{MetricMean, "mean", func(l *record.Latency) float64 { return l.Mean }},
 	{MetricP50, "p50", func(l *record.Latency) float64 { return l.P50 }},
 	{MetricP95, "p95", func(l *record.Latency) float64 { return l.P95 }},
 	{MetricP99, "p99", func(l *record.Latency) float64 { return l.P99 }},
+	{MetricP999, "p99.9", func(l *record.Latency) float64 { return l.P999 }},
 }
 
 // marked writes a difference, with a star when it is more than noise.
@@ -133,6 +137,7 @@ func (c *Comparison) latencyTable() *sheet {
 	} else {
 		t.Note += " A closed loop hides stalls, because a worker that waits sends nothing; what users who keep arriving would see takes a run with --rate."
 	}
+	t.Note += c.tailNote()
 	for _, m := range latencyMetrics {
 		t.Columns = append(t.Columns, column{Head: m.head, Right: true}, column{Head: "diff ", Right: true, Diff: true})
 	}
@@ -150,7 +155,7 @@ func (c *Comparison) latencyTable() *sheet {
 				if x.Target == c.Baseline {
 					d = cell{Text: "base ", Tone: toneMuted}
 				}
-				r.Cells = append(r.Cells, cell{Text: number(m.of(&x.LatencyMS))}, d)
+				r.Cells = append(r.Cells, cell{Text: number(x.latency(&m))}, d)
 			}
 			t.Rows = append(t.Rows, r)
 		}
@@ -186,11 +191,12 @@ func (c *Comparison) whereSection() section {
 	}
 	s.Blocks = append(s.Blocks, block{Table: percentiles})
 	for _, m := range []int{0, 3} { // mean and p99
+		s.Blocks = append(s.Blocks, block{Figure: c.operationFigure(m)})
 		for _, t := range c.operationTables(m) {
 			s.Blocks = append(s.Blocks, block{Table: t})
 		}
 	}
-	s.Blocks = append(s.Blocks, block{Figure: c.timelineFigure()})
+	s.Blocks = append(s.Blocks, block{Figure: c.throughputCourse()}, block{Figure: c.latencyCourse()})
 	return s.withoutEmpty()
 }
 

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,6 +34,22 @@ func build(t testing.TB, in Input) *Comparison {
 	return c
 }
 
+// built keeps the comparisons of scenarios, for tests that only read them.
+var built sync.Map
+
+func compared(t testing.TB, name string) *Comparison {
+	made, _ := built.LoadOrStore(name, sync.OnceValue(func() *Comparison {
+		for _, s := range scenarios(t) {
+			if s.name == name {
+				return build(t, s.input)
+			}
+		}
+		t.Fatalf("no scenario %s", name)
+		return nil
+	}))
+	return made.(func() *Comparison)()
+}
+
 func render(t testing.TB, format string, c *Comparison) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -46,7 +63,7 @@ func render(t testing.TB, format string, c *Comparison) []byte {
 // -update.
 func TestGolden(t *testing.T) {
 	for _, s := range scenarios(t) {
-		c := build(t, s.input)
+		c := compared(t, s.name)
 		for _, format := range Formats() {
 			t.Run(s.name+"."+format, func(t *testing.T) {
 				got := render(t, format, c)

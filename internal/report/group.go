@@ -20,12 +20,12 @@ func (b *builder) group(g int) error {
 	for t := range group.Summaries {
 		b.summarise(&group.Summaries[t], b.counted[g][t])
 	}
-	spreads, err := b.spreads(g)
+	spreads, windows, err := b.spreads(g)
 	if err != nil {
 		return err
 	}
 	b.differences(g, spreads)
-	b.timelines(g)
+	b.timelines(g, windows)
 	return nil
 }
 

@@ -23,12 +23,7 @@ type htmlPage struct {
 // renderHTML writes one file that needs no other: styles, script and charts
 // are inside.
 func renderHTML(w io.Writer, c *Comparison) error {
-	// Parsing takes a millisecond; a package variable would be state.
-	t, err := template.New("page").Funcs(template.FuncMap{
-		"add":    func(a, b int) int { return a + b },
-		"lookOf": lookOf,
-		"mark":   checkMark,
-	}).Parse(pageHTML)
+	t, err := parsePage()
 	if err != nil {
 		return fmt.Errorf("parse the page: %w", err)
 	}
@@ -36,7 +31,8 @@ func renderHTML(w io.Writer, c *Comparison) error {
 	for i := range c.Targets {
 		p.Series = append(p.Series, i+1)
 	}
-	p.Footer = fmt.Sprintf("Run record %s, made and reported by sandbox %s. All latencies are service times; all intervals are 95 %%.", c.Run.ID, c.Run.Tool.Version)
+	p.Footer = fmt.Sprintf("Run record %s, made and reported by sandbox %s. All latencies are service times; all intervals are 95 %%. "+
+		"Tab reaches every chart, the arrow keys its points; a legend's buttons switch series.", c.Run.ID, c.Run.Tool.Version)
 	var buffer strings.Builder
 	if err := t.Execute(&buffer, p); err != nil {
 		return err
@@ -48,6 +44,15 @@ func renderHTML(w io.Writer, c *Comparison) error {
 		}
 	}
 	return nil
+}
+
+// parsePage takes a millisecond; a package variable would be state.
+func parsePage() (*template.Template, error) {
+	return template.New("page").Funcs(template.FuncMap{
+		"add":    func(a, b int) int { return a + b },
+		"lookOf": lookOf,
+		"mark":   checkMark,
+	}).Parse(pageHTML)
 }
 
 // checkMark is the word for a status.

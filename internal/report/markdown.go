@@ -2,19 +2,52 @@ package report
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 )
 
-// renderMarkdown writes GitHub-flavoured Markdown.
+// renderMarkdown writes GitHub-flavoured Markdown without figures.
 func renderMarkdown(w io.Writer, c *Comparison) error {
 	m := &markdownWriter{w: bufio.NewWriter(w)}
 	m.page(newPage(c))
 	return m.w.Flush()
 }
 
-type markdownWriter struct{ w *bufio.Writer }
+// MarkdownWithFigures is the report as GitHub-flavoured Markdown and the
+// figures that it shows, which belong into folder, a path relative to the
+// text, with slashes.
+func MarkdownWithFigures(c *Comparison, folder string) (text []byte, figures []File, err error) {
+	var b bytes.Buffer
+	m := &markdownWriter{w: bufio.NewWriter(&b), folder: folder}
+	p := newPage(c)
+	m.page(p)
+	if err := m.w.Flush(); err != nil {
+		return nil, nil, err
+	}
+	figures, err = c.figureFiles(p.figures())
+	return b.Bytes(), figures, err
+}
+
+// figures are those of all sections.
+func (p *page) figures() []*figure {
+	var out []*figure
+	for _, s := range p.Sections {
+		for _, b := range s.Blocks {
+			if b.Figure != nil {
+				out = append(out, b.Figure)
+			}
+		}
+	}
+	return out
+}
+
+type markdownWriter struct {
+	w      *bufio.Writer
+	folder string // of the figures, "" without them
+}
 
 func (m *markdownWriter) line(format string, args ...any) {
 	_, _ = fmt.Fprintf(m.w, format+"\n", args...)
@@ -94,6 +127,11 @@ func (m *markdownWriter) block(b block) {
 		m.line("```")
 	case b.Table != nil:
 		m.table(b.Table)
+	case b.Figure != nil && m.folder != "":
+		link := &url.URL{Path: m.folder + "/" + b.Figure.ID + ".svg"}
+		// Parentheses would end the link.
+		target := strings.NewReplacer("(", "%28", ")", "%29").Replace(link.EscapedPath())
+		m.line("\n**%s**\n\n![%s](%s)\n\n*%s*", escape(b.Figure.Title), escape(b.Figure.Alt), target, escape(b.Figure.Caption))
 	}
 }
 

@@ -13,14 +13,16 @@ const (
 	FormatHTML     = "html"
 	FormatJSON     = "json"
 	FormatCSV      = "csv"
+	FormatBench    = "benchstat"
 )
 
 // Formats names the formats, in the order of a help text.
 func Formats() []string {
-	return []string{FormatText, FormatMarkdown, FormatHTML, FormatJSON, FormatCSV}
+	return []string{FormatText, FormatMarkdown, FormatHTML, FormatJSON, FormatCSV, FormatBench}
 }
 
-// Render writes c in the named format; text is without colour. An unknown
+// Render writes c in the named format; text is without colour, Markdown
+// without figures (MarkdownWithFigures has them). An unknown
 // format is an error that names the known ones.
 func Render(w io.Writer, format string, c *Comparison) error {
 	switch format {
@@ -34,6 +36,8 @@ func Render(w io.Writer, format string, c *Comparison) error {
 		return renderJSON(w, c)
 	case FormatCSV:
 		return renderCSV(w, c)
+	case FormatBench:
+		return renderBenchstat(w, c)
 	}
 	return fmt.Errorf("unknown report format %q: use %s", format, strings.Join(Formats(), ", "))
 }

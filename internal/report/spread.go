@@ -19,10 +19,12 @@ type spreadKey struct {
 	metric    string
 }
 
-// spreads computes the uncertainty of every estimate of a group.
-func (b *builder) spreads(g int) (map[spreadKey]stats.Spread, error) {
+// spreads computes the uncertainty of every estimate of a group, and per
+// target the windows of every counted cell.
+func (b *builder) spreads(g int) (map[spreadKey]stats.Spread, [][][]WindowPoint, error) {
 	out := map[spreadKey]stats.Spread{}
 	results := make([]map[spreadKey]stats.Spread, len(b.c.Targets))
+	points := make([][][]WindowPoint, len(b.c.Targets))
 	var tasks errgroup.Group
 	tasks.SetLimit(4) // each holds one operation's histograms
 	for t := range b.c.Targets {
@@ -31,7 +33,7 @@ func (b *builder) spreads(g int) (map[spreadKey]stats.Spread, error) {
 		}
 		tasks.Go(func() error {
 			var err error
-			results[t], err = b.targetSpreads(g, t)
+			results[t], points[t], err = b.targetSpreads(g, t)
 			if err != nil {
 				return fmt.Errorf("%s at %s: %w", b.c.Targets[t].Name, b.c.Groups[g].Label, err)
 			}
@@ -39,17 +41,17 @@ func (b *builder) spreads(g int) (map[spreadKey]stats.Spread, error) {
 		})
 	}
 	if err := tasks.Wait(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, result := range results {
 		for key, spread := range result {
 			out[key] = spread
 		}
 	}
-	return out, nil
+	return out, points, nil
 }
 
-func (b *builder) targetSpreads(g, t int) (map[spreadKey]stats.Spread, error) {
+func (b *builder) targetSpreads(g, t int) (map[spreadKey]stats.Spread, [][]WindowPoint, error) {
 	const cost = "the window is left out of the intervals"
 	cells := b.counted[g][t]
 	raw := make([][]record.Window, len(cells))
@@ -60,9 +62,9 @@ func (b *builder) targetSpreads(g, t int) (map[spreadKey]stats.Spread, error) {
 		raw[i] = wholeWindows(slices.Collect(sound(&b.damage, in.Windows, cost)))
 	}
 	for {
-		out, bad, err := b.windowSpreads(g, t, raw)
+		out, points, bad, err := b.windowSpreads(g, t, raw)
 		if len(bad) == 0 {
-			return out, err
+			return out, points, err
 		}
 		for _, w := range slices.Backward(bad) {
 			id := cells[w.cell].ID
@@ -80,8 +82,8 @@ type badWindow struct {
 
 // windowSpreads computes the uncertainty of a target's estimates from its
 // cells' windows. When there are bad ones, each is in the list once, in the
-// order of cells and windows, and the spreads are of no use.
-func (b *builder) windowSpreads(g, t int, raw [][]record.Window) (map[spreadKey]stats.Spread, []badWindow, error) {
+// order of cells and windows, and the rest is of no use.
+func (b *builder) windowSpreads(g, t int, raw [][]record.Window) (map[spreadKey]stats.Spread, [][]WindowPoint, []badWindow, error) {
 	all := make([][]stats.Window, len(raw))
 	types := map[string]bool{}
 	for i := range raw {
@@ -100,11 +102,15 @@ func (b *builder) windowSpreads(g, t int, raw [][]record.Window) (map[spreadKey]
 	}
 	out := map[spreadKey]stats.Spread{}
 	estimate := func(operation string, windows [][]stats.Window) error {
+		asked := asked
+		if operation != AllOperations {
+			asked = asked[:len(asked)-1] // p99.9 is the last
+		}
 		_, spreads, err := stats.Estimate(windows, asked, b.seed(g, t, operation))
 		if err != nil {
 			return fmt.Errorf("%s: %w", operation, err)
 		}
-		for i := range metrics {
+		for i := range asked {
 			out[spreadKey{t, operation, metrics[i].name}] = spreads[i]
 		}
 		return nil
@@ -136,17 +142,26 @@ func (b *builder) windowSpreads(g, t int, raw [][]record.Window) (map[spreadKey]
 			continue // only to find all of them
 		}
 		if err := estimate(name, windows); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	if len(bad) > 0 {
 		slices.SortStableFunc(bad, func(x, y badWindow) int { return cmp.Or(cmp.Compare(x.cell, y.cell), cmp.Compare(x.index, y.index)) })
-		return nil, slices.CompactFunc(bad, func(x, y badWindow) bool { return x.cell == y.cell && x.index == y.index }), nil
+		return nil, nil, slices.CompactFunc(bad, func(x, y badWindow) bool { return x.cell == y.cell && x.index == y.index }), nil
 	}
 	if err := estimate(AllOperations, all); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return out, nil, nil
+	points := make([][]WindowPoint, len(raw))
+	for i := range raw {
+		for k, w := range raw[i] {
+			points[i] = append(points[i], WindowPoint{
+				AtS: (w.StartS + w.EndS) / 2, Seconds: w.EndS - w.StartS,
+				Count: all[i][k].Latency.Count(), P99MS: all[i][k].Latency.Quantile(0.99) / usPerMS,
+			})
+		}
+	}
+	return out, points, nil, nil
 }
 
 // wholeWindows drops windows of less than half the usual length, such as the

@@ -26,15 +26,19 @@ func timelineStep(durationS float64) time.Duration {
 	return 20 * time.Second
 }
 
-func (b *builder) timelines(g int) {
+// timelines draws up the course of every counted cell of a group; windows
+// are, per target, those of its cells.
+func (b *builder) timelines(g int, windows [][][]WindowPoint) {
 	var cells []*CellInput
+	var points [][]WindowPoint
 	for t := range b.c.Targets {
 		if !b.c.Groups[g].Summaries[t].Shown() {
 			continue
 		}
-		for _, in := range b.counted[g][t] {
+		for i, in := range b.counted[g][t] {
 			if in.Intervals != nil {
 				cells = append(cells, in)
+				points = append(points, windows[t][i])
 			}
 		}
 	}
@@ -45,6 +49,7 @@ func (b *builder) timelines(g int) {
 		tasks.Go(func() error {
 			lines[i] = Timeline{Group: g, Target: in.ID.Target, Iteration: in.ID.Iteration, Step: timelineStep(in.Cell.DurationS)}
 			lines[i].Points = b.points(in, lines[i].Step.Seconds())
+			lines[i].Windows = points[i]
 			return nil
 		})
 	}
@@ -62,7 +67,7 @@ const maxPoints = 1000
 // points puts a cell's intervals into bins of step seconds. A last bin that
 // is less than half covered is dropped.
 func (b *builder) points(in *CellInput, step float64) []Point {
-	type bin struct{ seconds, count, sumUS, errors float64 }
+	type bin struct{ seconds, count, sumUS, maxUS, errors float64 }
 	var bins []bin
 	for v := range sound(&b.damage, in.Intervals, "the second is left out of the course over time") {
 		at := math.Floor((v.StartS + v.EndS) / 2 / step)
@@ -77,6 +82,7 @@ func (b *builder) points(in *CellInput, step float64) []Point {
 		for _, o := range v.Operations {
 			x.count += float64(o.Count)
 			x.sumUS += float64(o.SumUS)
+			x.maxUS = max(x.maxUS, float64(o.MaxUS))
 			x.errors += float64(o.Errors)
 		}
 	}
@@ -90,7 +96,7 @@ func (b *builder) points(in *CellInput, step float64) []Point {
 		}
 		p := Point{AtS: (float64(i) + 0.5) * step, ThroughputPerS: x.count / x.seconds, Errors: int64(x.errors)}
 		if x.count > 0 {
-			p.MeanMS = x.sumUS / x.count / usPerMS
+			p.MeanMS, p.MaxMS = x.sumUS/x.count/usPerMS, x.maxUS/usPerMS
 		}
 		out = append(out, p)
 	}
