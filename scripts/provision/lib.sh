@@ -94,6 +94,29 @@ enable() {
 	fi
 }
 
+# at_every_start runs boot.sh now and whenever the machine starts.
+at_every_start() {
+	CHANGED=0
+	put /etc/systemd/system/sandbox-boot.service 644 <<UNIT
+[Unit]
+Description=Data disk and kernel settings for what runs here
+After=local-fs.target
+Before=mongod.service docker.service podman-restart.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/bash ${BASH_SOURCE%/*}/boot.sh
+
+[Install]
+WantedBy=multi-user.target
+UNIT
+	enable sandbox-boot.service
+	systemctl start sandbox-boot.service
+	# Not by restarting the unit, which would restart mongod with it.
+	"${BASH_SOURCE%/*}/boot.sh"
+}
+
 # fetch URL: to stdout.
 fetch() { curl -fsSL --retry 3 --connect-timeout 20 --max-time 300 "$1"; }
 

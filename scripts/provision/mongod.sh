@@ -56,6 +56,9 @@ REPO
 have=$(installed "$server")
 if [[ -z $have || -z $(installed "$shell") ]]; then
 	step "adding the repository of $RELEASE"
+	# One that does not exist, of a release that was mistyped, would fail every
+	# later look at the package lists.
+	rm -f /etc/apt/sources.list.d/mongodb-{org,enterprise}-*.list /etc/yum.repos.d/mongodb-{org,enterprise}-*.repo
 	case $DISTRIBUTION in
 	psmdb) percona_release "$RELEASE" "${REPOSITORY:-release}" ;;
 	*)

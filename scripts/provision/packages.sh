@@ -34,11 +34,22 @@ dnf() {
 		--setopt=install_weak_deps=False "$@"
 }
 
+# configure_all finishes what dpkg was interrupted at. Unlike apt, dpkg does not
+# wait for others who are at it, such as an upgrade at a machine's first start.
+configure_all() {
+	local said tries=0
+	until said=$(outside dpkg --configure -a 2>&1); do
+		echo "$said"
+		[[ $said == *lock* && $((++tries)) -lt 120 ]] || return 1
+		sleep 5
+	done
+}
+
 # refresh reads the package lists, and finishes what a killed run left.
 refresh() {
 	case $FAMILY in
 	apt)
-		outside dpkg --configure -a
+		configure_all
 		apt update --error-on=any
 		;;
 	dnf) dnf makecache --refresh ;;

@@ -8,6 +8,7 @@
 begin
 system
 
+at_every_start
 step "installing a container engine"
 case $FAMILY in
 apt) need docker docker.io ;;

@@ -16,22 +16,4 @@ step "tuning the kernel"
 } | put /etc/sysctl.d/90-sandbox.conf 644
 sysctl -q -p /etc/sysctl.d/90-sandbox.conf
 
-CHANGED=0
-put /etc/systemd/system/sandbox-boot.service 644 <<UNIT
-[Unit]
-Description=Data disk and kernel settings for mongod
-After=local-fs.target
-Before=mongod.service
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=/bin/bash ${BASH_SOURCE%/*}/boot.sh
-
-[Install]
-WantedBy=multi-user.target
-UNIT
-enable sandbox-boot.service
-systemctl start sandbox-boot.service
-# Not by restarting the unit, which would restart mongod with it.
-"${BASH_SOURCE%/*}/boot.sh"
+at_every_start
