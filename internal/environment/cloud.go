@@ -24,7 +24,7 @@ func (l *loader) cloud(spec *Spec, prefix string) *Cloud {
 		}
 	}
 	if l.is("enable_ssh_gateway") {
-		c.SSH.Gateway = l.text("ssh_gateway_name")
+		l.problems.refuse(l.keyAt("enable_ssh_gateway"), "Not supported yet", "The environment asks for a jump host (enable_ssh_gateway), which this version does not use.", "Remove enable_ssh_gateway: machines are reached directly.")
 	}
 	for _, m := range spec.Machines {
 		if m.Role == Monitoring {

@@ -405,7 +405,6 @@ project_id          = "p1"
 zone_mode           = "multi"
 image               = { northamerica-northeast1 = "projects/debian-cloud/global/images/family/debian-12" }
 source_ranges       = "192.0.2.0/24, 198.51.100.7/32"
-enable_ssh_gateway  = true
 pmm_client_repo     = "testing"
 replsets = {
   a = { mongodb_distribution = "psmdb", mongo_version = "8.0.34", mongo_repo = "testing", env_tag = "prod", pmm_client_version = "3.4.0" }
@@ -417,8 +416,8 @@ replsets = {
 	want := &Cloud{
 		Project: "p1", Region: "northamerica-northeast1", Prefix: "lab", MultiZone: true, Spot: true, MinCPUPlatform: "Intel Ice Lake",
 		Image:        "projects/debian-cloud/global/images/family/debian-12",
-		SourceRanges: []string{"192.0.2.0/24", "198.51.100.7/32"}, SSH: SSHLogin{Gateway: "gateway"},
-		PMM: &PMMServer{Machine: "lab-pmm-server", Image: "percona/pmm-server:3", Port: 8443, ForwardPort: 23443},
+		SourceRanges: []string{"192.0.2.0/24", "198.51.100.7/32"},
+		PMM:          &PMMServer{Machine: "lab-pmm-server", Image: "percona/pmm-server:3", Port: 8443, ForwardPort: 23443},
 	}
 	if diff := cmp.Diff(want, spec.Cloud); diff != "" {
 		t.Errorf("cloud:\n%s", diff)

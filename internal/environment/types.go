@@ -112,7 +112,6 @@ type Cloud struct {
 type SSHLogin struct {
 	User    string `json:"user,omitempty"`     // "": one of sandbox's own, with a generated key
 	KeyFile string `json:"key_file,omitempty"` // private key of User
-	Gateway string `json:"gateway,omitempty"`  // SSH name of a jump host
 }
 
 // PMMServer is the monitoring machine's service.
@@ -170,7 +169,6 @@ type SSH struct {
 	User       string `json:"user"`
 	KeyFile    string `json:"key_file"`
 	KnownHosts string `json:"known_hosts"`
-	Gateway    string `json:"gateway,omitempty"`
 }
 
 // DeploymentState is a deployment that exists.

@@ -483,7 +483,7 @@ func (p *Platform) readInventory(ctx context.Context, t *terraform, plan *Plan) 
 	}
 	inventory := &environment.Inventory{
 		Environment: p.o.Environment, Platform: environment.GCP, Files: plan.spec.Files,
-		SSH: &environment.SSH{User: plan.login.user, KeyFile: plan.login.keyFile, KnownHosts: "known_hosts", Gateway: plan.spec.Cloud.SSH.Gateway},
+		SSH: &environment.SSH{User: plan.login.user, KeyFile: plan.login.keyFile, KnownHosts: "known_hosts"},
 		PMM: plan.spec.Cloud.PMM,
 	}
 	if err := json.Unmarshal(outputs["inventory"].Value, &inventory.Machines); err != nil {

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/mongo-sandbox/sandbox/internal/environment"
 	"github.com/mongo-sandbox/sandbox/internal/mongodb"
@@ -89,33 +86,11 @@ func Target(inv *environment.Inventory, name string) (remote.Machine, error) {
 		return to
 	}
 	to := at(found)
-	switch {
-	case inv.SSH.Gateway != "":
-		gateway, err := gateway(inv.SSH.Gateway, inv.SSH.User)
-		if err != nil {
-			return remote.Machine{}, err
-		}
-		to.Jump = &gateway
-	case found.ExternalIP == "" && loadHost != nil && found != loadHost && loadHost.ExternalIP != "":
+	if found.ExternalIP == "" && loadHost != nil && found != loadHost && loadHost.ExternalIP != "" {
 		jump := at(loadHost)
 		to.Jump = &jump
 	}
 	return to, nil
-}
-
-// gateway reads [user@]host[:port].
-func gateway(text, user string) (remote.Machine, error) {
-	m := remote.Machine{Name: text, Address: text, User: user}
-	if name, rest, ok := strings.Cut(text, "@"); ok {
-		m.User, m.Address = name, rest
-	}
-	if address, number, err := net.SplitHostPort(m.Address); err == nil {
-		m.Address = address
-		if m.Port, err = strconv.Atoi(number); err != nil {
-			return m, fmt.Errorf("gateway %s: %q is not a port", text, number)
-		}
-	}
-	return m, nil
 }
 
 // inDir makes a path of the inventory one of this process.

@@ -19,34 +19,22 @@ func TestTarget(t *testing.T) {
 		{Name: "load", Role: environment.LoadHost, InternalIP: "10.0.0.3", ExternalIP: "192.0.2.3"},
 	}
 	load := &remote.Machine{Name: "load", Address: "192.0.2.3", User: "me"}
-	for _, test := range []struct {
-		name, gateway string
-		want          remote.Machine
-	}{
-		{"a", "", remote.Machine{Name: "a", Address: "192.0.2.1", User: "me"}},
-		{"load", "", *load},
-		{"b", "", remote.Machine{Name: "b", Address: "10.0.0.2", User: "me", Jump: load}},
-		{"a", "gate", remote.Machine{Name: "a", Address: "192.0.2.1", User: "me", Jump: &remote.Machine{Name: "gate", Address: "gate", User: "me"}}},
-		{"b", "op@gate:2222", remote.Machine{Name: "b", Address: "10.0.0.2", User: "me", Jump: &remote.Machine{Name: "op@gate:2222", Address: "gate", Port: 2222, User: "op"}}},
+	inv := &environment.Inventory{Machines: machines, SSH: &environment.SSH{User: "me"}}
+	for _, want := range []remote.Machine{
+		{Name: "a", Address: "192.0.2.1", User: "me"},
+		*load,
+		{Name: "b", Address: "10.0.0.2", User: "me", Jump: load},
 	} {
-		inv := &environment.Inventory{Machines: machines, SSH: &environment.SSH{User: "me", Gateway: test.gateway}}
-		got, err := Target(inv, test.name)
+		got, err := Target(inv, want.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s through %q: %s", test.name, test.gateway, diff)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", want.Name, diff)
 		}
 	}
-	inv := &environment.Inventory{Machines: machines}
-	for _, test := range []struct{ name, gateway, want string }{
-		{"c", "", "there is no machine c in this environment"},
-		{"a", "gate:ssh", `gateway gate:ssh: "ssh" is not a port`},
-	} {
-		inv.SSH = &environment.SSH{User: "me", Gateway: test.gateway}
-		if _, err := Target(inv, test.name); err == nil || err.Error() != test.want {
-			t.Errorf("error %v, want %s", err, test.want)
-		}
+	if _, err := Target(inv, "c"); err == nil || err.Error() != "there is no machine c in this environment" {
+		t.Errorf("a machine that does not exist: %v", err)
 	}
 }
 
