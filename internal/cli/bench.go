@@ -92,6 +92,9 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 	if err != nil {
 		return notUp(name, err)
 	}
+	if inventory.PasswordFile == "" {
+		return fail(exitTarget, fmt.Errorf("environment %s is not complete", name), "`sandbox up` again goes on from where it stopped")
+	}
 	password, err := secret.Read(filepath.Join(a.stateDir(name), inventory.PasswordFile))
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -262,7 +263,19 @@ func (g *ground) checkStatus(t *testing.T) {
 	if primaries != 1 || !status.Deployments[0].Healthy {
 		t.Errorf("%d primaries in %+v", primaries, status)
 	}
-	for _, m := range status.Machines {
+	// While up is at work there may be no password yet: what needs none is
+	// said all the same.
+	early := *g.inv
+	early.Username, early.PasswordFile = "", ""
+	o.Inventory, o.Dir = &early, t.TempDir()
+	without, err := Status(testContext(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if without.Healthy {
+		t.Errorf("healthy without having been asked: %+v", without)
+	}
+	for _, m := range slices.Concat(status.Machines, without.Machines) {
 		if !m.Reachable || m.UptimeS == 0 {
 			t.Errorf("machine %+v", m)
 		}

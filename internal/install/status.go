@@ -1,7 +1,10 @@
 package install
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -85,8 +88,9 @@ func Status(ctx context.Context, o StatusOptions) (*EnvironmentStatus, error) {
 			return asHost(Dial(ctx, inv, o.Dir, machine))
 		}
 	}
-	password, err := secret.Read(filepath.Join(o.Dir, inv.PasswordFile))
-	if err != nil {
+	// An up that has not come to its end may not have made it.
+	password, err := secret.Read(filepath.Join(o.Dir, cmp.Or(inv.PasswordFile, BenchmarkPasswordFile)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	s := &EnvironmentStatus{Environment: inv.Environment, Machines: make([]MachineStatus, len(inv.Machines))}
@@ -108,7 +112,7 @@ func Status(ctx context.Context, o StatusOptions) (*EnvironmentStatus, error) {
 		work.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 			defer cancel()
-			s.Machines[i] = o.look(ctx, m, known[m.Name], members[m.Name], inv.Username, password)
+			s.Machines[i] = o.look(ctx, m, known[m.Name], members[m.Name], cmp.Or(inv.Username, BenchmarkUser), password)
 		})
 	}
 	work.Wait()
