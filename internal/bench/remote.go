@@ -43,6 +43,13 @@ type Remote struct {
 	RetryEvery time.Duration
 }
 
+func (r Remote) withDefaults() Remote {
+	r.Dir = cmp.Or(r.Dir, "sandbox")
+	r.Patience = cmp.Or(r.Patience, time.Hour)
+	r.RetryEvery = cmp.Or(r.RetryEvery, time.Second)
+	return r
+}
+
 const (
 	stopGrace      = 90 * time.Second // for the job to end what it is at
 	stopPatience   = 30 * time.Second // for the load host to be reached, to stop
@@ -98,13 +105,10 @@ func RunRemote(ctx context.Context, o Options, r Remote) (*Result, error) {
 	if o.Reruns == 0 {
 		o.Reruns = defaultReruns
 	}
-	r.Dir = cmp.Or(r.Dir, "sandbox")
-	r.Patience = cmp.Or(r.Patience, time.Hour)
-	r.RetryEvery = cmp.Or(r.RetryEvery, time.Second)
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
-	f := &follower{Options: o, Remote: r}
+	f := &follower{Options: o, Remote: r.withDefaults()}
 	if err := f.open(); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
@@ -123,6 +127,20 @@ func RunRemote(ctx context.Context, o Options, r Remote) (*Result, error) {
 		return result, fmt.Errorf("bench: %w", err)
 	}
 	return result, nil
+}
+
+// BringHome has the run whose record is in dir stopped on the load host,
+// should it be under way there, and fetches what it has measured.
+func BringHome(ctx context.Context, dir string, r Remote) error {
+	f := &follower{Options: Options{Resume: dir}, Remote: r.withDefaults()}
+	err := f.open()
+	if err == nil {
+		err = errors.Join(f.stop(ctx), f.mirror.close())
+	}
+	if err != nil {
+		return fmt.Errorf("bring home run %s: %w", filepath.Base(dir), err)
+	}
+	return nil
 }
 
 // follower is one remote run under way, seen from here.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -400,6 +401,53 @@ func TestInterruptStopsTheJob(t *testing.T) {
 	}
 	if got := statuses(t, result.Dir); result.Finished != 1 || got[record.Counted] != 1 || got[record.Partial] != 1 {
 		t.Errorf("result %+v, statuses %v", result, got)
+	}
+}
+
+// What a run has measured outlives the command that began it, and the
+// environment.
+func TestBringHome(t *testing.T) {
+	running := make(chan struct{})
+	h := newFakeHost(t, &fakeRunner{cell: func(ctx context.Context, job Job, _ *record.CellWriter) (record.Cell, error) {
+		if job.ID.Target == "a" {
+			return goodCell(), nil
+		}
+		close(running)
+		<-ctx.Done()
+		out := goodCell()
+		out.Interrupted = true
+		return out, nil
+	}})
+	killed := errors.New("the command is killed")
+	var dead atomic.Bool
+	h.fail = func(string) error {
+		if dead.Load() {
+			return killed
+		}
+		return nil
+	}
+	o := options(t, nil)
+	go func() {
+		<-running
+		dead.Store(true)
+	}()
+	result, err := RunRemote(t.Context(), o, h.remote())
+	if !errors.Is(err, killed) {
+		t.Fatalf("error = %v", err)
+	}
+	dead.Store(false)
+	if err := BringHome(t.Context(), result.Dir, h.remote()); err != nil {
+		t.Fatal(err)
+	}
+	if got := statuses(t, result.Dir); got[record.Counted] != 1 || got[record.Partial] != 1 {
+		t.Errorf("statuses %v", got)
+	}
+	if left, err := os.ReadDir(filepath.Join(h.root, "jobs")); err != nil || len(left) != 0 {
+		t.Errorf("left on the load host: %v, %v", left, err)
+	}
+	// Nothing is there any more.
+	if err := BringHome(t.Context(), result.Dir, h.remote()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -14,10 +15,12 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/mongo-sandbox/sandbox/internal/bench"
 	"github.com/mongo-sandbox/sandbox/internal/console"
 	"github.com/mongo-sandbox/sandbox/internal/environment"
 	"github.com/mongo-sandbox/sandbox/internal/gcp"
 	"github.com/mongo-sandbox/sandbox/internal/install"
+	"github.com/mongo-sandbox/sandbox/internal/record"
 	"github.com/mongo-sandbox/sandbox/internal/remote"
 )
 
@@ -334,9 +337,6 @@ func upCloud(ctx context.Context, a *app, o *upOptions, spec *environment.Spec) 
 	if err := a.writeSSHConfig(inventory, spec.Cloud.Prefix); err != nil {
 		return err
 	}
-	if err := a.forgetReplaced(inventory, plan); err != nil {
-		return err
-	}
 	progress, closed = newStepProgress(c), false
 	inventory, err = install.Run(ctx, install.Options{Dir: a.stateDir(spec.Name), Spec: spec, Inventory: inventory, Progress: progress.machine})
 	closeProgress()
@@ -352,32 +352,6 @@ func upCloud(ctx context.Context, a *app, o *upOptions, spec *environment.Spec) 
 }
 
 const inventoryName = "inventory.json"
-
-// forgetReplaced drops the host keys of machines that were made (anew): the
-// next one with an address is another machine.
-func (a *app) forgetReplaced(inventory *environment.Inventory, plan *gcp.Plan) error {
-	made := map[string]bool{}
-	for _, change := range plan.Changes {
-		made[change.Name] = change.Kind == "machine" && (change.Action == gcp.Create || change.Action == gcp.Replace)
-	}
-	known := inventory.SSH.KnownHosts
-	if !filepath.IsAbs(known) {
-		known = filepath.Join(a.stateDir(inventory.Environment), known)
-	}
-	for _, m := range inventory.Machines {
-		if !made[m.Name] {
-			continue
-		}
-		target, err := install.Target(inventory, m.Name)
-		if err != nil {
-			return err
-		}
-		if err := remote.ForgetHost(known, target); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // showChanges prints what would be done, and its price, as progress: stdout
 // is for what exists in the end.
@@ -428,6 +402,9 @@ func downCloud(ctx context.Context, a *app, o *downOptions, name, project string
 	c := a.console
 	progress := newStepProgress(c)
 	platform := a.cloud(name, o.cloud, 0, project, progress.resource)
+	if err := a.bringHome(ctx, o, name, platform); err != nil {
+		return err
+	}
 	removed, err := platform.Destroy(ctx)
 	progress.close()
 	if err != nil {
@@ -472,6 +449,36 @@ func downCloud(ctx context.Context, a *app, o *downOptions, name, project string
 	}
 	c.Printf("%s: removed %s; the API lists nothing of it any more\n", name, plural(removed.Total(), "resource"))
 	return nil
+}
+
+// bringHome fetches what an unfinished run has measured on the load host, which
+// is about to go.
+func (a *app) bringHome(ctx context.Context, o *downOptions, name string, platform *gcp.Platform) error {
+	dir, err := record.Newest(a.runsDir(), func(r record.Run) bool {
+		return r.Environment == name && r.Platform == string(environment.GCP) && r.Finished == nil
+	})
+	if errors.Is(err, record.ErrNoRun) {
+		return nil
+	}
+	inventory, inventoryErr := platform.Inventory()
+	if errors.Is(inventoryErr, fs.ErrNotExist) {
+		return nil // nor is there a load host
+	}
+	if err = errors.Join(err, inventoryErr); err == nil {
+		a.console.Notef("run %s is not finished: stopping it on the load host and bringing home what it measured", filepath.Base(dir))
+		var host bench.Remote
+		if host, err = a.remoteBench(inventory, a.dial(inventory)); err == nil {
+			err = bench.BringHome(ctx, dir, host)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	a.console.Notef("warning: what an unfinished run has measured on the load host is not here: %v", err)
+	return approve(a.console, o.cloud.autoApprove, "Remove the environment, and those measurements with it?")
 }
 
 // showResources lists what exists in the cloud, as progress.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mongo-sandbox/sandbox/internal/environment"
+	"github.com/mongo-sandbox/sandbox/internal/gcp"
 )
 
 type downOptions struct {
@@ -43,9 +44,17 @@ func runDown(ctx context.Context, a *app, o *downOptions) error {
 	if a.platformOf(name) == environment.GCP || o.project != "" {
 		return downCloud(ctx, a, o, name, o.project)
 	}
+	here := a.platformOf(name) != ""
 	removed, err := a.platform(name, "", nil).Down(ctx)
 	if err != nil {
 		return fail(exitCode(err), err, "`sandbox down` again goes on from here")
+	}
+	if !here && removed.Nothing() {
+		// Its state may be lost, or in another directory.
+		if gcp.NamesProject(a.environ) {
+			return downCloud(ctx, a, o, name, "")
+		}
+		a.console.Notef("Google Cloud was not asked for %s: name a project with --project, or set GOOGLE_PROJECT, should it be there", name)
 	}
 	if o.json {
 		return a.printJSON(removed)

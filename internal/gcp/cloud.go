@@ -65,8 +65,17 @@ type access struct {
 	endpoint string            // of the API, when it is not Google's
 }
 
+// NamesProject reports whether an environment in os.Environ's form names a
+// project.
+func NamesProject(environ []string) bool { return projectOf(environMap(environ)) != "" }
+
+// projectOf is the project that environment variables name, or "".
+func projectOf(env map[string]string) string {
+	return firstOf(env, "GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT")
+}
+
 func newAccess(env map[string]string) (*access, error) {
-	a := &access{project: firstOf(env, "GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT")}
+	a := &access{project: projectOf(env)}
 	// The provider's has the API's path at its end, ours has not.
 	a.endpoint = strings.TrimSuffix(strings.TrimSuffix(env["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"], "/"), "/compute/v1")
 	if token := env["GOOGLE_OAUTH_ACCESS_TOKEN"]; token != "" {

@@ -27,6 +27,9 @@ type Removed struct {
 	LeftAlone []string `json:"left_alone,omitempty"`
 }
 
+// Nothing reports whether nothing was there to remove.
+func (r *Removed) Nothing() bool { return r.Folder == "" && len(r.Ended) == 0 }
+
 // EndedProcess is a process that Down has stopped.
 type EndedProcess struct {
 	Member string `json:"member"`
