@@ -166,11 +166,13 @@ resource "google_compute_instance" "machine" {
     access_config {} # an address outside, for packages and SSH
   }
 
-  # Neither placed nor spot machines can be moved while they run.
   resource_policies = each.value.placed ? google_compute_resource_policy.compact[*].id : []
 
+  # A machine that is moved while it runs stands still for a while, and nothing
+  # in it can tell. Where something is measured it is stopped instead, which
+  # nobody can overlook; spot and placed machines cannot be moved anyway.
   scheduling {
-    on_host_maintenance         = each.value.placed || var.use_spot_instances ? "TERMINATE" : "MIGRATE"
+    on_host_maintenance         = contains(["data", "load host"], each.value.role) || var.use_spot_instances ? "TERMINATE" : "MIGRATE"
     automatic_restart           = !(each.value.placed || var.use_spot_instances)
     preemptible                 = var.use_spot_instances
     provisioning_model          = var.use_spot_instances ? "SPOT" : "STANDARD"
