@@ -110,31 +110,6 @@ func (c *Conn) CopyFrom(ctx context.Context, remote, local string, o CopyOptions
 	return nil
 }
 
-// Checksums returns the SHA-256, in hex, of every regular file below a
-// directory of the machine, by its path from there.
-func (c *Conn) Checksums(ctx context.Context, dir string) (map[string]string, error) {
-	out, err := c.output(ctx, Command{
-		Name: "list " + dir, Args: []string{dir},
-		Script: `cd -- "$1" && exec find . -type f -exec sha256sum -z -- {} +`,
-	})
-	if err != nil {
-		return nil, wrap(c.machine, err)
-	}
-	sums := make(map[string]string)
-	for entry := range strings.SplitSeq(strings.TrimRight(out, "\x00"), "\x00") {
-		if entry == "" {
-			continue
-		}
-		// The sum, a blank, a blank or an asterisk, the path.
-		sum, path, found := strings.Cut(entry, " ")
-		if !found || len(sum) != sha256Hex || len(path) < 4 {
-			return nil, wrap(c.machine, fmt.Errorf("list %s: unexpected line %q", dir, entry))
-		}
-		sums[strings.TrimPrefix(path[1:], "./")] = sum
-	}
-	return sums, nil
-}
-
 const sha256Hex = 2 * sha256.Size
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }

@@ -99,36 +99,6 @@ func TestCopyFrom(t *testing.T) {
 	}
 }
 
-func TestChecksums(t *testing.T) {
-	s := newSite(t)
-	c := s.dial()
-	dir := t.TempDir()
-	if sums, err := c.Checksums(testContext(t), dir); err != nil || len(sums) != 0 {
-		t.Errorf("empty: %v, %v", sums, err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{}
-	for _, name := range []string{"a", "sub/b c", "sub/line\nfeed", `back\slash`} {
-		write(t, filepath.Join(dir, name), name)
-		sum := sha256.New()
-		_, _ = sum.Write([]byte(name))
-		want[name] = hexSum(sum)
-	}
-	sums, err := c.Checksums(testContext(t), dir)
-	if err != nil || len(sums) != len(want) {
-		t.Fatalf("%v, %v", sums, err)
-	}
-	for name, sum := range want {
-		if sums[name] != sum {
-			t.Errorf("%q: %s, want %s", name, sums[name], sum)
-		}
-	}
-	_, err = c.Checksums(testContext(t), filepath.Join(dir, "absent"))
-	_ = as[*ExitError](t, err)
-}
-
 // A connection that is lost in the middle of a copy leaves what was there.
 func TestLostUnderACopy(t *testing.T) {
 	s := newSite(t)

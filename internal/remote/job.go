@@ -26,8 +26,6 @@ var (
 	jobFollowScript string
 	//go:embed job_stop.sh
 	jobStopScript string
-	//go:embed job_remove.sh
-	jobRemoveScript string
 )
 
 // JobSpec is a command to run detached from the connection that starts it.
@@ -216,12 +214,6 @@ func (j *Job) Stop(ctx context.Context, grace time.Duration) (JobState, error) {
 	return j.State(ctx)
 }
 
-// Remove deletes the directory of a job that is over, log included.
-func (j *Job) Remove(ctx context.Context) error {
-	_, err := j.output(ctx, "remove job", jobRemoveScript)
-	return wrap(j.conn.machine, err)
-}
-
 // output runs one of the scripts that need to know whether the job is alive.
 func (j *Job) output(ctx context.Context, name, script string, args ...string) (string, error) {
 	var out strings.Builder
@@ -252,48 +244,4 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	n, err := w.to.Write(p)
 	w.n += int64(n)
 	return n, err
-}
-
-// WatchOptions says how to follow a job across connections.
-type WatchOptions struct {
-	// Offset is the byte of the log to begin at.
-	Offset int64
-	// Wait is how to reach the machine, again and again.
-	Wait WaitOptions
-	// Patience bounds one wait for the machine. Zero means that only ctx does.
-	Patience time.Duration
-	// Lost, if set, is told of every lost connection before the next is made.
-	Lost func(error)
-}
-
-// WatchJob follows the log of a job to its end as Follow does, through as many
-// connections as that takes: each byte of the log reaches w once.
-func WatchJob(ctx context.Context, m Machine, o Options, dir string, w io.Writer, wo WatchOptions) (JobState, error) {
-	offset := wo.Offset
-	for {
-		state, written, err := watchOnce(ctx, m, o, dir, w, wo, offset)
-		offset += written
-		var lost *LostError
-		if err == nil || ctx.Err() != nil || !errors.As(err, &lost) {
-			return state, err
-		}
-		if wo.Lost != nil {
-			wo.Lost(err)
-		}
-		pause(ctx, wo.Wait.withDefaults().Every)
-	}
-}
-
-func watchOnce(ctx context.Context, m Machine, o Options, dir string, w io.Writer, wo WatchOptions, offset int64) (JobState, int64, error) {
-	reach, cancel := ctx, context.CancelFunc(func() {})
-	if wo.Patience > 0 {
-		reach, cancel = context.WithTimeout(ctx, wo.Patience)
-	}
-	c, err := WaitReachable(reach, m, o, wo.Wait)
-	cancel()
-	if err != nil {
-		return JobState{}, 0, err
-	}
-	defer func() { _ = c.Close() }()
-	return (&Job{conn: c, dir: dir}).Follow(ctx, offset, w)
 }

@@ -47,24 +47,34 @@ func TestJobOutlivesItsConnection(t *testing.T) {
 	}
 	_, err = c.StartJob(testContext(t), JobSpec{Dir: dir, Args: []string{"true"}})
 	_ = as[*JobExistsError](t, err)
-	if err := job.Remove(testContext(t)); err == nil || !strings.Contains(err.Error(), "stop it first") {
-		t.Errorf("a running job was removed: %v", err)
-	}
 
 	// Every line loses the connection that brought it.
 	var log safeBuffer
 	lost := 0
 	release := func() { write(t, filepath.Join(control, "go"), "") }
 	release()
-	state, err := WatchJob(testContext(t), m, s.opts, dir, writerFunc(func(p []byte) error {
+	cutter := writerFunc(func(p []byte) error {
 		_, _ = log.Write(p)
 		if bytes.HasPrefix(p, []byte("line")) {
 			w.cut()
 		}
 		return nil
-	}), WatchOptions{Patience: 20 * time.Second, Wait: WaitOptions{Every: time.Millisecond}, Lost: func(err error) {
+	})
+	var state JobState
+	for offset := int64(0); ; lost++ {
+		c, err := WaitReachable(testContext(t), m, s.opts, WaitOptions{Every: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var written int64
+		state, written, err = (&Job{conn: c, dir: dir}).Follow(testContext(t), offset, cutter)
+		offset += written
+		_ = c.Close()
+		if err == nil {
+			break
+		}
 		_ = as[*LostError](t, err)
-		if lost++; lost < 3 {
+		if lost < 2 {
 			release()
 		} else {
 			write(t, filepath.Join(control, "end.new"), "5")
@@ -72,8 +82,8 @@ func TestJobOutlivesItsConnection(t *testing.T) {
 				t.Error(err)
 			}
 		}
-	}})
-	if err != nil || state.Phase != JobExited || state.Status != 5 || !state.Ended() {
+	}
+	if state.Phase != JobExited || state.Status != 5 || !state.Ended() {
 		t.Fatalf("%+v, %v", state, err)
 	}
 	want := "line 1\nline 2\nline 3\nlast\n"
@@ -97,12 +107,7 @@ func TestJobOutlivesItsConnection(t *testing.T) {
 	if state, err = job.Stop(testContext(t), time.Second); err != nil || state.Phase != JobExited {
 		t.Errorf("stopping what is over: %+v, %v", state, err)
 	}
-	if err := job.Remove(testContext(t)); err != nil {
-		t.Error(err)
-	}
-	_, _, err = c.Attach(testContext(t), dir)
-	_ = as[*NoJobError](t, err)
-	_, err = WatchJob(testContext(t), m, s.opts, dir, &rest, WatchOptions{})
+	_, _, err = c.Attach(testContext(t), dir+"-other")
 	_ = as[*NoJobError](t, err)
 }
 

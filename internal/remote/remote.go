@@ -3,8 +3,8 @@
 // In go a Machine (address, user, perhaps a jump host) and Options (key,
 // known_hosts file, patience); out comes a Conn, and through it commands with
 // streamed output and an exit status, files copied with a checksum and an
-// atomic rename, local ports tunnelled, and jobs that outlive the connection.
-// Host keys are learnt on first contact and pinned; a dead peer is noticed by
+// atomic rename, connections through the machine, and jobs that outlive the
+// connection. Host keys are learnt on first contact and pinned; a dead peer is noticed by
 // keepalive; every wait is bounded by its context.
 //
 // The machines need a POSIX sh, coreutils and util-linux, no sftp server.

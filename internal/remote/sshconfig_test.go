@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -152,4 +153,31 @@ func TestConfigRefuses(t *testing.T) {
 	if _, err := with(func(*ConfigHost) {}).Text(); err != nil {
 		t.Error(err)
 	}
+}
+
+// echo is a server that answers a whole request with itself, once it has
+// seen the request's end.
+func echo(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workers sync.WaitGroup
+	workers.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			workers.Go(func() {
+				defer func() { _ = c.Close() }()
+				if data, err := io.ReadAll(c); err == nil {
+					_, _ = c.Write(data)
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); workers.Wait() })
+	return l.Addr().String()
 }
