@@ -56,7 +56,7 @@ func TestClosedLoopNumbers(t *testing.T) {
 		}
 		var count int64
 		for name, o := range c.Operations {
-			h, err := record.DecodeHistogram(o.Histogram)
+			h, err := hdrhistogram.Decode([]byte(o.Histogram))
 			if err != nil || h.TotalCount() != o.Count {
 				t.Errorf("%s: histogram of %d, want %d (%v)", name, h.TotalCount(), o.Count, err)
 			}
@@ -190,7 +190,7 @@ func TestOpenLoopChargesTheStall(t *testing.T) {
 		if cell.LatencyMS.Max < 1900 {
 			t.Errorf("service max %v ms, want 2000", cell.LatencyMS.Max)
 		}
-		h, err := record.DecodeHistogram(cell.Operations["find"].ResponseHistogram)
+		h, err := hdrhistogram.Decode([]byte(cell.Operations["find"].ResponseHistogram))
 		if err != nil {
 			t.Fatal(err)
 		}

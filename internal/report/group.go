@@ -175,11 +175,11 @@ func finite(v float64) float64 {
 }
 
 func decode(text string) (*stats.Distribution, error) {
-	h, err := record.DecodeHistogram(text)
+	b, err := record.DecodeHistogram(text)
 	if err != nil {
 		return nil, err
 	}
-	return stats.FromHDR(h), nil
+	return stats.FromBuckets(record.MinLatencyUS, record.LatencyDigits, b.Index, b.Count), nil
 }
 
 func (b *builder) differences(g int, spreads map[spreadKey]stats.Spread) {

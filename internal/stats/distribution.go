@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Distribution is a sparse copy of an HDR histogram: the buckets that hold
@@ -27,31 +25,25 @@ type geometry struct {
 
 var errGeometry = errors.New("histograms of different range or precision cannot be merged")
 
-// FromHDR copies the buckets of an HDR histogram.
-func FromHDR(h *hdrhistogram.Histogram) *Distribution {
-	s := h.Export()
+// FromBuckets makes a distribution of the buckets of an HDR histogram that
+// hold something: their places in its array of counters, ascending, and the
+// counts, none of them 0. The histogram has the lowest value and the number
+// of decimal digits given. The slices are kept.
+func FromBuckets(lowest int64, digits int, index []int32, count []int64) *Distribution {
 	// As the format defines it: 2·10^digits rounded up to a power of two is
 	// the number of sub-buckets, the lower half of which is used only by
 	// the first power of two.
-	subBuckets := 2 * int64(math.Pow10(int(s.SignificantFigures)))
-	d := &Distribution{geometry: geometry{
-		unit: int8(bits.Len64(uint64(max(s.LowestTrackableValue, 1))) - 1),
-		half: int8(bits.Len64(uint64(subBuckets-1)) - 1),
-	}}
-	used := 0
-	for _, c := range s.Counts {
-		if c > 0 {
-			used++
-		}
+	subBuckets := 2 * int64(math.Pow10(digits))
+	d := &Distribution{
+		geometry: geometry{
+			unit: int8(bits.Len64(uint64(max(lowest, 1))) - 1),
+			half: int8(bits.Len64(uint64(subBuckets-1)) - 1),
+		},
+		index: index,
+		count: count,
 	}
-	d.index = make([]int32, 0, used)
-	d.count = make([]int64, 0, used)
-	for i, c := range s.Counts {
-		if c > 0 {
-			d.index = append(d.index, int32(i))
-			d.count = append(d.count, c)
-			d.total += c
-		}
+	for _, c := range count {
+		d.total += c
 	}
 	return d
 }

@@ -41,6 +41,19 @@ func histogram(t testing.TB, values ...int64) *hdrhistogram.Histogram {
 	return h
 }
 
+// FromHDR copies the buckets of one of the library's histograms.
+func FromHDR(h *hdrhistogram.Histogram) *Distribution {
+	s := h.Export()
+	var index []int32
+	var count []int64
+	for i, c := range s.Counts {
+		if c > 0 {
+			index, count = append(index, int32(i)), append(count, c)
+		}
+	}
+	return FromBuckets(s.LowestTrackableValue, int(s.SignificantFigures), index, count)
+}
+
 func latencies(seed uint64, n int) []int64 {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	out := make([]int64, n)
