@@ -298,49 +298,6 @@ func TestParityCauses(t *testing.T) {
 	}
 }
 
-// The throughput and latencies of a published comparison (Percona, "MongoDB
-// 9.0 vs. 8.0 vs. 8.3: A Quick First Look at Performance", 2026): its
-// differences come out as published. Windows that match do not exist, so
-// there are no intervals.
-func TestPublishedPercentages(t *testing.T) {
-	in := published(t)
-	throughput := map[int64][3]float64{1_000_000: {3667, 3581, 3342}, 4_000_000: {2759, 2585, 2530}, 8_000_000: {1546, 1510, 1510}}
-	mean := map[int64][3]float64{1_000_000: {3.11, 3.23, 3.57}, 4_000_000: {4.66, 5.10, 5.24}, 8_000_000: {9.41, 9.68, 9.68}}
-	for i := range in.Cells {
-		c := &in.Cells[i]
-		c.Windows, c.Intervals = nil, nil
-		target := slices.IndexFunc(in.Run.Targets, func(x record.Target) bool { return x.Name == c.ID.Target })
-		c.Cell.ThroughputPerS = throughput[c.ID.Size][target]
-		c.Cell.LatencyMS = record.Latency{Mean: mean[c.ID.Size][target]}
-		c.Cell.Operations = nil
-	}
-	c := build(t, in)
-	for _, test := range []struct {
-		group          int
-		target, metric string
-		want           string
-	}{
-		{0, "psmdb80", MetricThroughput, "-2.3 %"}, {0, "psmdb83", MetricThroughput, "-8.9 %"},
-		{1, "psmdb80", MetricThroughput, "-6.3 %"}, {1, "psmdb83", MetricThroughput, "-8.3 %"},
-		{2, "psmdb80", MetricThroughput, "-2.3 %"}, {2, "psmdb83", MetricThroughput, "-2.3 %"},
-		{1, "psmdb80", MetricMean, "+9.4 %"}, {0, "psmdb83", MetricMean, "+14.8 %"},
-	} {
-		d := c.difference(test.group, test.target, test.metric, AllOperations)
-		if d == nil || change(d.Ratio.Value) != test.want || d.Ratio.HasInterval() && test.group > 0 {
-			t.Errorf("%+v: %+v", test, d)
-		}
-	}
-	if c.difference(1, "psmdb80", MetricP99, AllOperations) != nil {
-		t.Error("a percentile that nobody measured is compared")
-	}
-	text := string(render(t, FormatText, c))
-	for _, want := range []string{"3,667", "-2.3 %", "too little data"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the text lacks %q", want)
-		}
-	}
-}
-
 func TestJSONContract(t *testing.T) {
 	var doc map[string]any
 	if err := json.Unmarshal(render(t, FormatJSON, build(t, published(t))), &doc); err != nil {
