@@ -378,9 +378,10 @@ func TestLoadHostOutOfReach(t *testing.T) {
 	}
 }
 
-func TestInterruptStopsTheJob(t *testing.T) {
-	running := make(chan struct{})
-	h := newFakeHost(t, &fakeRunner{cell: func(ctx context.Context, job Job, _ *record.CellWriter) (record.Cell, error) {
+// stuckRunner runs the cells of a, and is then at one of another target until
+// it is interrupted.
+func stuckRunner(running chan<- struct{}) *fakeRunner {
+	return &fakeRunner{cell: func(ctx context.Context, job Job, _ *record.CellWriter) (record.Cell, error) {
 		if job.ID.Target == "a" {
 			return goodCell(), nil
 		}
@@ -389,7 +390,12 @@ func TestInterruptStopsTheJob(t *testing.T) {
 		out := goodCell()
 		out.Interrupted = true
 		return out, nil
-	}})
+	}}
+}
+
+func TestInterruptStopsTheJob(t *testing.T) {
+	running := make(chan struct{})
+	h := newFakeHost(t, stuckRunner(running))
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-running
@@ -408,16 +414,7 @@ func TestInterruptStopsTheJob(t *testing.T) {
 // environment.
 func TestBringHome(t *testing.T) {
 	running := make(chan struct{})
-	h := newFakeHost(t, &fakeRunner{cell: func(ctx context.Context, job Job, _ *record.CellWriter) (record.Cell, error) {
-		if job.ID.Target == "a" {
-			return goodCell(), nil
-		}
-		close(running)
-		<-ctx.Done()
-		out := goodCell()
-		out.Interrupted = true
-		return out, nil
-	}})
+	h := newFakeHost(t, stuckRunner(running))
 	killed := errors.New("the command is killed")
 	var dead atomic.Bool
 	h.fail = func(string) error {
