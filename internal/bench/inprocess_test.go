@@ -13,6 +13,7 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/loadgen"
 	"github.com/mongo-sandbox/sandbox/internal/mongodb"
 	"github.com/mongo-sandbox/sandbox/internal/record"
+	"github.com/mongo-sandbox/sandbox/internal/report"
 	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
@@ -133,6 +134,7 @@ func TestInProcess(t *testing.T) {
 	alone, three := deploy(t, "alone", 1), deploy(t, "three", 3)
 	o := serverOptions(t, alone.target, three.target)
 	o.Settings.Warmup = 200 * time.Millisecond
+	o.Settings.RecordOutcomes = true
 	var mu sync.Mutex
 	phases := map[Phase]int{}
 	var seeded int64
@@ -177,6 +179,18 @@ func TestInProcess(t *testing.T) {
 	}
 	if cells[0].Cell.SequenceID != cells[1].Cell.SequenceID {
 		t.Error("targets got different sequences")
+	}
+	// The same engine answers the same commands alike, however its workers
+	// interleave and whatever a warm-up read.
+	comparison, err := report.Load(result.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(comparison.Answers) != 1 {
+		t.Fatalf("answers %+v", comparison.Answers)
+	}
+	if a := comparison.Answers[0]; a.Commands == 0 || a.Digested == 0 || a.Differ() != 0 || a.Problem != "" {
+		t.Errorf("answers %+v", a)
 	}
 }
 
