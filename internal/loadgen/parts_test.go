@@ -154,6 +154,15 @@ func TestUsage(t *testing.T) {
 	if busy := clientUsage(usage{}, usage{cpu: time.Hour}, time.Second); !busy.ClientBound {
 		t.Errorf("usage %+v is not client-bound", busy)
 	}
+	if runtime.GOOS == "linux" && (used.MachineCPUPercent <= 0 || used.MachineCPUPercent > 100) {
+		t.Errorf("all of the machine: %v %%", used.MachineCPUPercent)
+	}
+	if u := clientUsage(usage{machineBusy: 10, machineAll: 100}, usage{machineBusy: 30, machineAll: 150}, time.Second); u.MachineCPUPercent != 40 {
+		t.Errorf("20 of 50 seconds are %v %%", u.MachineCPUPercent)
+	}
+	if u := clientUsage(usage{}, usage{machineBusy: 30, machineAll: 150}, time.Second); u.MachineCPUPercent != 0 {
+		t.Errorf("%v %%, since the machine was started", u.MachineCPUPercent)
+	}
 }
 
 func TestBrief(t *testing.T) {

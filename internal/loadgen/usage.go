@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shirou/gopsutil/v4/cpu"
 	"golang.org/x/sys/unix"
 
 	"github.com/mongo-sandbox/sandbox/internal/record"
@@ -16,10 +17,15 @@ import (
 // itself may be what limits a cell.
 const clientBoundPercent = 70
 
-// usage is what this process has used so far.
+// usage is what this process has used so far, and the whole machine since it
+// was started.
 type usage struct {
 	cpu    time.Duration
 	maxRSS int64 // bytes
+	// machineBusy and machineAll are CPU seconds: those in which anything ran
+	// here, or in a neighbour of a virtual machine at its expense (steal),
+	// and all.
+	machineBusy, machineAll float64
 }
 
 // readUsage returns zeros where the system does not tell.
@@ -28,7 +34,13 @@ func readUsage() usage {
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
 		return usage{}
 	}
-	return usage{cpu: time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), maxRSS: peakRSS(&ru)}
+	u := usage{cpu: time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), maxRSS: peakRSS(&ru)}
+	if times, err := cpu.Times(false); err == nil && len(times) == 1 {
+		t := times[0] // the time of guests is in that of users
+		u.machineBusy = t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal
+		u.machineAll = u.machineBusy + t.Idle + t.Iowait
+	}
+	return u
 }
 
 // peakRSS is the most memory that was resident, in bytes. On Linux ru_maxrss
@@ -57,10 +69,13 @@ func peakRSS(ru *unix.Rusage) int64 {
 // clientUsage is what was used between two readings that lie elapsed apart.
 // The CPUs are those the process may use (GOMAXPROCS).
 func clientUsage(before, after usage, elapsed time.Duration) record.ClientUsage {
-	cpu := after.cpu - before.cpu
-	u := record.ClientUsage{CPUS: cpu.Seconds(), MaxRSSBytes: after.maxRSS}
+	own := (after.cpu - before.cpu).Seconds()
+	u := record.ClientUsage{CPUS: own, MaxRSSBytes: after.maxRSS}
+	if all := after.machineAll - before.machineAll; before.machineAll > 0 && all > 0 {
+		u.MachineCPUPercent = 100 * (after.machineBusy - before.machineBusy) / all
+	}
 	if elapsed > 0 {
-		u.CPUPercent = 100 * cpu.Seconds() / elapsed.Seconds() / float64(runtime.GOMAXPROCS(0))
+		u.CPUPercent = 100 * own / elapsed.Seconds() / float64(runtime.GOMAXPROCS(0))
 		u.ClientBound = u.CPUPercent > clientBoundPercent
 	}
 	return u

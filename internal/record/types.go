@@ -231,10 +231,13 @@ type CPUPerCommand struct {
 
 // ClientUsage is what the load generator itself used during the cell.
 type ClientUsage struct {
-	CPUS        float64 `json:"cpu_s"`
-	CPUPercent  float64 `json:"cpu_percent"` // of all the load host's CPUs
-	ClientBound bool    `json:"client_bound"`
-	MaxRSSBytes int64   `json:"max_rss_bytes,omitempty"`
+	CPUS       float64 `json:"cpu_s"`
+	CPUPercent float64 `json:"cpu_percent"` // of all the load host's CPUs
+	// MachineCPUPercent is what everything on the load host used of all its
+	// CPUs, the load generator included; 0 when the system does not tell.
+	MachineCPUPercent float64 `json:"machine_cpu_percent,omitempty"`
+	ClientBound       bool    `json:"client_bound"`
+	MaxRSSBytes       int64   `json:"max_rss_bytes,omitempty"`
 }
 
 // Interval is one second of a cell (a line of intervals.ndjson).

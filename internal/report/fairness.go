@@ -21,6 +21,10 @@ const (
 	// tolerableErrors is the share of failed commands above which a cell
 	// measures something else than the others.
 	tolerableErrors = 0.01
+	// tolerableForeign is the share of the load host's CPUs above which what
+	// other processes use may have held up the load generator, and one
+	// target's cells more than another's.
+	tolerableForeign = 0.10
 )
 
 // fairness draws the checks up.
@@ -227,6 +231,32 @@ func (b *builder) checkLoadHost(add addCheck) {
 			plural(len(bound), "cell is", "cells are"), list(bound))
 	case known:
 		add("Load host", OK, "the load generator used at most %s of its machine's CPU", percent(highest/100))
+	}
+	b.checkForeignLoad(add)
+}
+
+// checkForeignLoad looks for what else ran on the load host. On the local
+// platform that is the members, which a check of its own speaks of.
+func (b *builder) checkForeignLoad(add addCheck) {
+	if b.c.Run.Platform == "local" || b.c.Run.LoadHost.CPUs == 0 {
+		return
+	}
+	var disturbed []string
+	highest := 0.0
+	b.eachCounted(func(_, _ int, in *CellInput) {
+		client, seconds := in.Cell.Client, in.Cell.DurationS
+		if client.MachineCPUPercent <= 0 || seconds <= 0 {
+			return
+		}
+		foreign := client.MachineCPUPercent/100 - client.CPUS/seconds/float64(b.c.Run.LoadHost.CPUs)
+		highest = max(highest, foreign)
+		if foreign > tolerableForeign {
+			disturbed = append(disturbed, b.cellName(in.ID))
+		}
+	})
+	if len(disturbed) > 0 {
+		add("Foreign load", Caution, "other processes used up to %s of the load host's CPU, more than %s in %s: %s",
+			percent(min(highest, 1)), percent(tolerableForeign), plural(len(disturbed), "cell", "cells"), list(disturbed))
 	}
 }
 

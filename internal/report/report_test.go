@@ -411,6 +411,30 @@ func TestExtremeNumbers(t *testing.T) {
 	}
 }
 
+// What else runs on the load host is told when it is much.
+func TestForeignLoad(t *testing.T) {
+	with := func(platform string, machine float64) Check {
+		in := published(t)
+		in.Run.Platform = platform
+		for i := range in.Cells {
+			in.Cells[i].Cell.Client.MachineCPUPercent = 23 // of which 21.25 are the load generator's
+		}
+		in.find(t, "psmdb80", 4_000_000, 1).Cell.Client.MachineCPUPercent = machine
+		return build(t, in).check("Foreign load")
+	}
+	if check := with("gcp", 44); check.Status != Caution || !strings.Contains(check.Text, "up to 23 %") || !strings.Contains(check.Text, "1 cell: psmdb80 at 4M iteration 1") {
+		t.Errorf("%+v", check)
+	}
+	for _, machine := range []float64{0, 21, 31} {
+		if check := with("gcp", machine); check != (Check{}) {
+			t.Errorf("%v %%: %+v", machine, check)
+		}
+	}
+	if check := with("local", 99); check != (Check{}) {
+		t.Errorf("on the machine of the members: %+v", check)
+	}
+}
+
 func TestOneTargetAndEmptyRun(t *testing.T) {
 	in := standIn(t)
 	in.Run.Targets = in.Run.Targets[:1]
