@@ -43,8 +43,12 @@ func Quantile(q float64) Metric { return Metric{kind: kindQuantile, quantile: q}
 // Spread is the uncertainty of one side of a comparison: of the logarithm of
 // its estimate, so a Variance of 0.0001 is a standard error of 1 %.
 type Spread struct {
-	Variance   float64
-	DF         float64 // degrees of freedom of Variance
+	Variance float64
+	DF       float64 // degrees of freedom of Variance
+	// Within is the part of one iteration's variance that its own windows
+	// show; 0 when they are too few. What is left of an iteration's variance
+	// lies between iterations.
+	Within     float64
 	Iterations int
 	Windows    int // over all iterations
 	// Block is the longest block of windows that was resampled as one;
@@ -279,6 +283,7 @@ func spreadOf(series []*iteration, m Metric, rng *rand.Rand) Spread {
 	s.Iterations = len(logs)
 	if known > 0 {
 		variance /= float64(known)
+		s.Within = variance
 		s.Autocorrelation = r / float64(known)
 	}
 	switch k := float64(len(logs)); {
