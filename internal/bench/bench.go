@@ -221,7 +221,7 @@ func (b *bench) inspect(ctx context.Context) (targets []record.Target, warnings 
 func (t Target) described() record.Target {
 	r := record.Target{
 		Name: t.Name, Distribution: t.Distribution, Release: t.Release, RequestedVersion: t.RequestedVersion,
-		Engine: t.Engine, ReplicaSet: t.ReplicaSet,
+		Engine: t.Engine, ReplicaSet: t.ReplicaSet, AAOf: t.AAOf,
 	}
 	if r.Engine == "" {
 		r.Engine = record.EngineMongod

@@ -83,6 +83,9 @@ type Target struct {
 	Username string
 	Password secret.Text `json:"-"`
 	Members  []Member
+	// AAOf names the target that this one measures a second time; Again
+	// makes it.
+	AAOf string
 }
 
 // Member is one server of a target.
@@ -176,6 +179,9 @@ func (o *Options) Check() error {
 	}
 	seen := map[string]bool{}
 	for _, t := range o.Targets {
+		if t.AAOf != "" && !seen[t.AAOf] {
+			return fmt.Errorf("target %s measures %q again, which is not before it", t.Name, t.AAOf)
+		}
 		if t.Name == "" || seen[t.Name] {
 			return fmt.Errorf("target name %q is empty or there twice", t.Name)
 		}

@@ -87,11 +87,14 @@ type Target struct {
 	RequestedVersion string `json:"requested_version"`
 	// ActualVersion and GitVersion are what the servers said of themselves
 	// in buildInfo.
-	ActualVersion string        `json:"actual_version"`
-	GitVersion    string        `json:"git_version,omitempty"`
-	Engine        string        `json:"engine"`
-	ReplicaSet    string        `json:"replica_set,omitempty"`
-	Members       []MemberFacts `json:"members,omitempty"`
+	ActualVersion string `json:"actual_version"`
+	GitVersion    string `json:"git_version,omitempty"`
+	Engine        string `json:"engine"`
+	ReplicaSet    string `json:"replica_set,omitempty"`
+	// AAOf names the target whose deployment is measured a second time under
+	// this one's name, for the noise floor.
+	AAOf    string        `json:"aa_of,omitempty"`
+	Members []MemberFacts `json:"members,omitempty"`
 }
 
 // MemberFacts are the facts of one member that decide parity.
