@@ -28,7 +28,9 @@ type benchOptions struct {
 	order       string
 	targets     []string
 	baseline    string
+	aa          bool
 	resume      bool
+	planRepeats bool
 	json        bool
 	// given are the flags on the command line.
 	given map[string]bool
@@ -51,11 +53,26 @@ runs/<run id>/; after an interrupt or a crash, --resume goes on.
 Where the environment has a load host, the run is made there and goes on
 whatever happens to this machine: lose the connection, close the lid, kill
 this program. --resume finds it and brings home what it measured. The first
-interrupt asks the run to stop, the second leaves it alone.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+interrupt asks the run to stop, the second leaves it alone.
+
+--aa measures the baseline a second time, as a target of its own that comes
+last: what it differs from itself by is the noise floor, and the report puts
+it beside every difference. It costs as much time as any other target.
+
+--plan-repeats runs nothing. It takes the newest run, or RUN, and estimates
+how many iterations of each target would find a difference of 1, 2 and 5 %.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.planRepeats {
+				return cobra.MaximumNArgs(1)(cmd, args)
+			}
+			return cobra.NoArgs(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
 			o.given = map[string]bool{}
 			cmd.Flags().Visit(func(f *pflag.Flag) { o.given[f.Name] = true })
+			if o.planRepeats {
+				return planRepeats(a, o, args)
+			}
 			return runBench(cmd.Context(), a, o)
 		},
 	}
@@ -68,8 +85,10 @@ interrupt asks the run to stop, the second leaves it alone.`,
 	flags.StringVar(&o.order, "order", bench.Interleaved, "sequential, interleaved or random")
 	flags.StringSliceVar(&o.targets, "targets", nil, "deployments to compare (default: all)")
 	flags.StringVar(&o.baseline, "baseline", "", "the target the others are compared with (default: the first)")
+	flags.BoolVar(&o.aa, "aa", false, "measure the baseline a second time, for the noise floor")
+	flags.BoolVar(&o.planRepeats, "plan-repeats", false, "run nothing: estimate from the newest run, or the one named, how many iterations a difference takes")
 	flags.BoolVar(&o.resume, "resume", false, "go on with the newest unfinished run of the environment")
-	flags.BoolVar(&o.json, "json", false, "print the report as JSON when done")
+	flags.BoolVar(&o.json, "json", false, "print the report as JSON when done, or the plan of --plan-repeats")
 	cmd.AddCommand(newBenchJob(a))
 	return cmd
 }
@@ -132,6 +151,9 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 	if !slices.ContainsFunc(options.Targets, func(t bench.Target) bool { return options.Baseline == "" || t.Name == options.Baseline }) {
 		return usagef("--baseline %s is not among the targets", options.Baseline)
 	}
+	if o.aa {
+		options.Targets = bench.Again(options.Targets, options.Baseline)
+	}
 	if inventory.Platform == environment.Local {
 		return a.runBench(ctx, options, o.json)
 	}
@@ -193,6 +215,10 @@ func (o *benchOptions) resumeNewest(a *app, options *bench.Options) error {
 	options.Resume, options.Settings, options.Sizes = dir, run.Settings, run.Sizes
 	options.Order, options.Baseline, options.Interval = run.Order, run.Baseline, run.Interval
 	for _, t := range run.Targets {
+		if t.AAOf != "" {
+			o.aa = true
+			continue
+		}
 		o.targets = append(o.targets, t.Name)
 	}
 	return nil

@@ -49,7 +49,7 @@ func (a *app) runBenchOn(ctx context.Context, host *bench.Remote, o bench.Option
 	}
 	if err == nil {
 		if asJSON {
-			comparison, err := report.Load(result.Dir)
+			comparison, err := report.Load(result.Dir, report.Options{})
 			if err != nil {
 				return err
 			}

@@ -90,7 +90,7 @@ records in runs/, both in the working directory.
 		return fail(exitUsage, flagError(err), fmt.Sprintf("see `%s --help`", cmd.CommandPath()))
 	})
 	root.AddCommand(
-		newPlan(a), newUp(a), newStatus(a), newSSH(a), newBench(a), newReport(a), newDown(a), newSweep(a),
+		newPlan(a), newUp(a), newStatus(a), newSSH(a), newBench(a), newReport(a), newCompare(a), newDown(a), newSweep(a),
 		newWorkload(a), newMongod(a),
 	)
 	refuseStrayArguments(root)

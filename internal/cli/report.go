@@ -14,10 +14,29 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/report"
 )
 
+// reportOptions are those of report and compare.
 type reportOptions struct {
-	format string
-	output string
+	format   string
+	output   string
+	baseline string
+	checks   []string
 }
+
+const checksHelp = `--check states what has to be proven, and may be repeated:
+
+    ` + report.ThresholdGrammar + `
+
+    --check 'throughput psmdb80 vs mongo9 >= -5%'
+    --check 'p99 psmdb80 vs mongo9 <= +10% at 4M'
+
+METRIC is throughput, mean, p50, p95 or p99 (latency), or cpu (server CPU per
+command on the primary); PERCENT is the first target's difference from the
+second. A check is met when the whole 95 % interval satisfies it, at the size
+that is named or at all of them, and missed when none of the interval does.
+When the interval has both sides it is not proven, which is not met: the
+record has to prove the claim, or the noisiest measurement would pass. An
+unfair comparison and a missing cell are not met either. Unless every check
+is met, the exit code is 3; the report is written all the same.`
 
 func newReport(a *app) *cobra.Command {
 	o := &reportOptions{}
@@ -31,38 +50,88 @@ how sure that is, where and why, and how to repeat it.
 --format html is one file with figures, which opens offline. --format md with
 -o report.md writes the figures as SVG files into report-figures beside it.
 --format json is described in docs/json.md. --format benchstat is the text
-format of Go benchmarks, for benchstat -col target.`,
+format of Go benchmarks, for benchstat -col target.
+
+` + checksHelp,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return runReport(a, o, args) },
 	}
-	cmd.Flags().StringVar(&o.format, "format", report.FormatText, strings.Join(report.Formats(), ", "))
-	cmd.Flags().StringVarP(&o.output, "output", "o", "", "write to `FILE` in place of standard output; auto is report.<format> in the run's folder")
+	o.add(cmd, "report.<format> in the run's folder")
 	return cmd
 }
 
-func runReport(a *app, o *reportOptions, args []string) error {
+func (o *reportOptions) add(cmd *cobra.Command, auto string) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.format, "format", report.FormatText, strings.Join(report.Formats(), ", "))
+	flags.StringVarP(&o.output, "output", "o", "", "write to `FILE` in place of standard output; auto is "+auto)
+	flags.StringVar(&o.baseline, "baseline", "", "the `target` that all others are compared with (default: the run's)")
+	flags.StringArrayVar(&o.checks, "check", nil, "`claim` that must be proven, else the exit code is 3; may be repeated")
+}
+
+// options checks the flags before anything is read.
+func (o *reportOptions) options() (report.Options, error) {
+	out := report.Options{Baseline: o.baseline}
 	if !slices.Contains(report.Formats(), o.format) {
-		return usagef("--format %s: want %s", o.format, strings.Join(report.Formats(), ", "))
+		return out, usagef("--format %s: want %s", o.format, strings.Join(report.Formats(), ", "))
+	}
+	for _, text := range o.checks {
+		threshold, err := report.ParseThreshold(text)
+		if err != nil {
+			return out, fail(exitUsage, err, "the form is "+report.ThresholdGrammar)
+		}
+		out.Thresholds = append(out.Thresholds, threshold)
+	}
+	return out, nil
+}
+
+func runReport(a *app, o *reportOptions, args []string) error {
+	options, err := o.options()
+	if err != nil {
+		return err
 	}
 	dir, err := a.findRun(args)
 	if err != nil {
 		return err
 	}
-	comparison, err := report.Load(dir)
+	comparison, err := report.Load(dir, options)
 	if err != nil {
-		return err
+		return requestError(err)
 	}
+	return a.showReport(o, dir, comparison)
+}
+
+// requestError gives what was asked for in vain the exit code of bad input.
+func requestError(err error) error {
+	var request *report.RequestError
+	if errors.As(err, &request) {
+		return fail(exitUsage, err, request.Hint)
+	}
+	return err
+}
+
+// showReport writes the report to where it belongs, and then fails if a
+// threshold is not met.
+func (a *app) showReport(o *reportOptions, dir string, comparison *report.Comparison) error {
+	var err error
 	switch {
 	case o.output != "":
-		return writeReport(a, o, dir, comparison)
+		err = writeReport(a, o, dir, comparison)
 	case o.format == report.FormatText:
-		return report.RenderText(a.console.Out, comparison, report.TextOptions{Color: a.console.Color, Width: a.console.Width})
+		err = report.RenderText(a.console.Out, comparison, a.textOptions())
 	default:
 		if o.format == report.FormatMarkdown {
 			a.console.Notef("without figures; with -o report.md they come as SVG files beside it")
 		}
-		return report.Render(a.console.Out, o.format, comparison)
+		err = report.Render(a.console.Out, o.format, comparison)
 	}
+	if err == nil && !comparison.ThresholdsMet() {
+		return fail(exitThreshold, fmt.Errorf("not met: %s", comparison.ThresholdSummary()), "")
+	}
+	return err
+}
+
+func (a *app) textOptions() report.TextOptions {
+	return report.TextOptions{Color: a.console.Color, Width: a.console.Width}
 }
 
 // writeReport writes the report to a file and prints the file's name.

@@ -98,7 +98,6 @@ const (
 
 // answers compares the outcomes of the counted cells with the baseline's.
 func (b *builder) answers() {
-	base := b.c.target(b.c.Baseline)
 	type pair struct {
 		at   int // in Comparison.Answers
 		x, y *CellInput
@@ -106,7 +105,8 @@ func (b *builder) answers() {
 	var pairs []pair
 	for g := range b.c.Groups {
 		for t := range b.c.Targets {
-			if t == base || !b.c.Groups[g].Summaries[t].Shown() || !b.c.Groups[g].Summaries[base].Shown() {
+			base := b.c.target(b.c.Targets[t].Baseline)
+			if base < 0 || !b.c.Groups[g].Summaries[t].Shown() || !b.c.Groups[g].Summaries[base].Shown() {
 				continue
 			}
 			for _, x := range b.counted[g][t] {
@@ -115,7 +115,7 @@ func (b *builder) answers() {
 					continue
 				}
 				pairs = append(pairs, pair{len(b.c.Answers), x, b.counted[g][base][i]})
-				b.c.Answers = append(b.c.Answers, Answers{Group: g, Iteration: x.ID.Iteration, Target: b.c.Targets[t].Name, Baseline: b.c.Baseline})
+				b.c.Answers = append(b.c.Answers, Answers{Group: g, Iteration: x.ID.Iteration, Target: b.c.Targets[t].Name, Baseline: b.c.Targets[base].Name})
 			}
 		}
 	}

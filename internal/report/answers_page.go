@@ -114,7 +114,7 @@ func (b *builder) checkAnswers(add addCheck) {
 	switch {
 	case findings > 0:
 		add(name, Caution, "%s of %s commands were answered otherwise by %s than by %s, as the next section shows%s",
-			thousands(findings), thousands(commands), list(where), b.c.Baseline, extra)
+			thousands(findings), thousands(commands), list(where), b.c.baselineWords(), extra)
 	case commands == 0:
 		add(name, Caution, "nothing was compared: %s", strings.Join(problems, "; "))
 	case stale > 0:
@@ -135,7 +135,7 @@ func (c *Comparison) answersSection() section {
 	}
 	var alike []string
 	t := &sheet{
-		Caption: "Commands that were answered otherwise than by " + c.Baseline,
+		Caption: "Commands that were answered otherwise than by " + c.baselineWords(),
 		Columns: []column{
 			{Head: "size"}, {Head: "target"}, {Head: "operation"}, {Head: "compared", Right: true}, {Head: "differ", Right: true},
 			{Head: "error", Right: true}, {Head: "count", Right: true}, {Head: "modified", Right: true}, {Head: "content", Right: true},
@@ -192,7 +192,7 @@ func (c *Comparison) answersSection() section {
 			"): one that was behind answers differently, so that their differences say nothing. With --read-preference primary they would be findings."})
 	}
 	if len(alike) > 0 {
-		s.Blocks = append(s.Blocks, block{Text: "Every command was answered as by " + c.Baseline + ", with the same error or none and the same counts" + c.contentToo() + ":"}, block{List: alike})
+		s.Blocks = append(s.Blocks, block{Text: "Every command was answered as by " + c.baselineWords() + ", with the same error or none and the same counts" + c.contentToo() + ":"}, block{List: alike})
 	}
 	s.Blocks = append(s.Blocks, block{Table: t})
 	return section{ID: s.ID, Title: s.Title, Blocks: append(s.withoutEmpty().Blocks, c.answersExamples()...)}
@@ -214,7 +214,7 @@ func (c *Comparison) answersExamples() []block {
 		Caption: "The first of them",
 		Columns: []column{
 			{Head: "size"}, {Head: "it.", Right: true}, {Head: "worker", Right: true}, {Head: "op", Right: true}, {Head: "operation"},
-			{Head: "target"}, {Head: "its answer", Wrap: true}, {Head: "that of " + c.Baseline, Wrap: true},
+			{Head: "target"}, {Head: "its answer", Wrap: true}, {Head: "that of " + c.baselineWords(), Wrap: true},
 		},
 	}
 	var first []string

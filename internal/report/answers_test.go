@@ -356,7 +356,7 @@ func TestAnswersOfWorkersFarApart(t *testing.T) {
 func TestAnswersFromDisk(t *testing.T) {
 	in := answersDiffer(t)
 	want := string(render(t, FormatText, build(t, in)))
-	c, err := Load(write(t, in))
+	c, err := Load(write(t, in), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -417,7 +417,7 @@ func BenchmarkAnswers(b *testing.B) {
 	dir := write(b, in)
 	before := cpuSeconds(b)
 	for b.Loop() {
-		c, err := Load(dir)
+		c, err := Load(dir, Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

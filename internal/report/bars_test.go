@@ -58,7 +58,7 @@ func TestReportOf(t *testing.T) {
 	if dir == "" {
 		t.Skip("run by BenchmarkReport27Cells")
 	}
-	c, err := Load(dir)
+	c, err := Load(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,9 +63,10 @@ func renderBenchstat(w io.Writer, c *Comparison) error {
 	line := func(format string, args ...any) {
 		_, _ = fmt.Fprintf(out, format+"\n", args...)
 	}
-	r := &c.Run
-	line("# run %s: environment %s on platform %s, started %s, sandbox %s", printable(r.ID), printable(cmp.Or(r.Environment, none)),
-		printable(cmp.Or(r.Platform, none)), r.Started.UTC().Format(time.RFC3339), printable(cmp.Or(r.Tool.Version, none)))
+	for _, r := range c.heads() {
+		line("# run %s: environment %s on platform %s, started %s, sandbox %s", printable(r.ID), printable(cmp.Or(r.Environment, none)),
+			printable(cmp.Or(r.Platform, none)), r.Started.UTC().Format(time.RFC3339), printable(cmp.Or(r.Tool.Version, none)))
+	}
 	for i := range c.Targets {
 		t := &c.Targets[i]
 		line("# target %s: %s, requested %s, actual %s", printable(t.Name), printable(cmp.Or(t.Distribution, none)),
@@ -90,7 +91,7 @@ func renderBenchstat(w io.Writer, c *Comparison) error {
 		line("Unit %s better=%s", u.unit, u.better)
 	}
 	line("")
-	x := &r.Settings
+	x := &c.Run.Settings
 	for _, setting := range [...][2]string{
 		{"workload", x.Workload}, {"seed", strconv.FormatUint(x.Seed, 10)}, {"workers", strconv.Itoa(x.Workers)}, {"mix", mixText(x.Mix)},
 		{"insert-batch", strconv.Itoa(x.InsertBatch)}, {"find-batch", strconv.Itoa(x.FindBatch)}, {"find-limit", strconv.Itoa(x.FindLimit)},

@@ -52,9 +52,14 @@ func Build(in Input) (*Comparison, error) {
 	if len(in.Run.Targets) == 0 {
 		return nil, errors.New("the record names no target")
 	}
-	b := &builder{in: &in, c: &Comparison{Run: in.Run, Baseline: in.Run.Baseline}}
-	b.targets()
+	b := &builder{in: &in, c: &Comparison{Run: in.Run, Runs: in.Runs, Baseline: in.Run.Baseline}}
+	if err := b.targets(); err != nil {
+		return nil, err
+	}
 	b.groups()
+	if err := b.thresholds(); err != nil {
+		return nil, err
+	}
 	b.cells()
 	b.sequences()
 	b.parity()
@@ -63,22 +68,30 @@ func Build(in Input) (*Comparison, error) {
 			return nil, err
 		}
 	}
+	b.noise()
 	b.plans()
 	b.answers()
 	b.errorCounts()
 	b.missing()
 	b.fairness()
 	b.warnings()
+	b.judge()
 	return b.c, nil
 }
 
-func (b *builder) targets() {
-	for _, t := range b.in.Run.Targets {
-		b.c.Targets = append(b.c.Targets, Target{Target: t, Down: b.in.Down[t.Name]})
+func (b *builder) targets() error {
+	c := b.c
+	for i, t := range b.in.Run.Targets {
+		target := Target{Target: t, Origin: t.Name, Down: b.in.Down[t.Name]}
+		if b.in.subjects != nil {
+			target.Run, target.Origin = b.in.subjects[i].run, b.in.subjects[i].origin
+		}
+		c.Targets = append(c.Targets, target)
 	}
-	if b.c.target(b.c.Baseline) < 0 {
-		b.c.Baseline = b.c.Targets[0].Name
+	if c.target(c.Baseline) < 0 {
+		c.Baseline = c.Targets[0].Name
 	}
+	return b.baselines()
 }
 
 func (b *builder) groups() {

@@ -284,7 +284,7 @@ func (c *Comparison) groupBars(metric, unit string, of func(*Summary) float64) [
 			b.tip = fmt.Sprintf("%s, %s: %s %s", s.Target, group.label, number(b.value), unit)
 			if d := c.difference(g, s.Target, metric, AllOperations); d != nil {
 				b.diff = change(d.Ratio.Value)
-				b.tip += fmt.Sprintf(", %s against %s, ", b.diff, c.Baseline) + d.Verdict()
+				b.tip += fmt.Sprintf(", %s against %s, ", b.diff, d.Baseline) + d.Verdict()
 				if d.Ratio.HasInterval() {
 					b.low, b.high = d.Base*d.Ratio.Low, d.Base*d.Ratio.High
 					b.tip += ", 95 % interval " + interval(d.Ratio)
@@ -332,7 +332,7 @@ const whiskersNote = " Whiskers: the 95 % interval of the difference from the ba
 func (c *Comparison) throughputFigure() *figure {
 	f := &figure{
 		ID: "throughput-by-size", Title: "Throughput by size", Legend: c.legend(),
-		Caption: "Successful commands per second, more is better, with the difference from " + c.Baseline + "." + whiskersNote,
+		Caption: "Successful commands per second, more is better, with the difference from " + c.baselineWords() + "." + whiskersNote,
 		Alt:     c.barsAlt("successful commands per second"),
 	}
 	if groups := c.groupBars(MetricThroughput, "commands/s", func(s *Summary) float64 { return s.ThroughputPerS }); len(groups) > 0 {

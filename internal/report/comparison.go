@@ -12,8 +12,14 @@ import (
 // which they are shown: sizes as in the run, targets as in the run,
 // iterations ascending.
 type Comparison struct {
-	Run      record.Run
-	Baseline string // the target that the others are compared with
+	// Run is the head of the run; of several runs that of the first, with
+	// the targets and sizes of all.
+	Run record.Run
+	// Runs are the runs that are compared when they are several, else none.
+	Runs []RunHead
+	// Baseline is the target that the others are compared with, unless
+	// Target.Baseline says otherwise.
+	Baseline string
 	Targets  []Target
 	// Groups are what is put side by side: one per size and variant.
 	Groups []Group
@@ -28,6 +34,9 @@ type Comparison struct {
 	// and target other than the baseline.
 	Answers   []Answers
 	Timelines []Timeline
+	// Thresholds are the answers to what was asked for, in its order.
+	Thresholds []ThresholdResult
+	Repeats    []Repeat
 	// Warnings are the limits of what this run can tell, in plain words.
 	Warnings []string
 }
@@ -55,9 +64,16 @@ func (c *Comparison) groupOf(size int64, variant string) int {
 	return slices.IndexFunc(c.Groups, func(g Group) bool { return g.Size == size && g.Variant == variant })
 }
 
-// Target is a target of the run.
+// Target is a target of the run, or of one of several.
 type Target struct {
 	record.Target
+	// Baseline is the target that this one is compared with, empty when
+	// others are compared with it.
+	Baseline string
+	// Run is the index in Comparison.Runs of the run that it belongs to, 0
+	// when there is only one, and Origin its name there.
+	Run    int
+	Origin string
 	// Down is why the target's remaining cells were given up, else "".
 	Down string
 }
@@ -222,6 +238,9 @@ type Difference struct {
 	Value, Base float64
 	Ratio       stats.Ratio
 	Direction   stats.Direction
+	// Noise is the same ratio of the baseline measured a second time to
+	// itself; 0 when that was not done.
+	Noise float64
 }
 
 // ErrorCount counts failed commands by operation type and code.

@@ -42,8 +42,9 @@ func renderCSV(w io.Writer, c *Comparison) error {
 		if k := c.target(x.Target); k >= 0 {
 			target = c.Targets[k]
 		}
+		run := c.runOf(&target)
 		head := []string{
-			c.Run.ID, c.Run.Started.UTC().Format(time.RFC3339), c.Run.Platform, target.Engine, x.Target,
+			run.ID, run.Started.UTC().Format(time.RFC3339), run.Platform, target.Engine, x.Target,
 			target.RequestedVersion, target.ActualVersion, strconv.FormatInt(x.Size, 10), x.Variant,
 			strconv.Itoa(x.Iteration), strconv.Itoa(x.Attempt), string(x.State), strconv.FormatBool(x.State == StateCounted),
 		}

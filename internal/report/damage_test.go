@@ -105,7 +105,7 @@ func TestDamageIsNamedAndCostsNoMore(t *testing.T) {
 			if err := os.WriteFile(path, damaged, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c, err := Load(dir)
+			c, err := Load(dir, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +140,7 @@ func TestDamageIsNamedAndCostsNoMore(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c, err := Load(dir)
+		c, err := Load(dir, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

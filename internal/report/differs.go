@@ -37,7 +37,7 @@ func (c *Comparison) throughputTable() *sheet {
 			{Head: "size"}, {Head: "target"}, {Head: "per second", Right: true}, {Head: "difference", Right: true},
 			{Head: "95 % interval", Right: true}, {Head: "verdict", Whole: true}, {Head: "would detect", Right: true},
 		},
-		Note: "Differences are from " + c.Baseline + ". \"Faster\" and \"slower\" only where the 95 % interval excludes zero; " +
+		Note: "Differences are from " + c.baselineWords() + ". \"Faster\" and \"slower\" only where the 95 % interval excludes zero; " +
 			"\"would detect\" is the smallest difference that this run could have told from none.",
 	}
 	withinRun := false
@@ -56,17 +56,19 @@ func (c *Comparison) throughputTable() *sheet {
 			r.Cells = append(r.Cells, cell{Text: number(x.ThroughputPerS)})
 			d := c.difference(g, x.Target, MetricThroughput, AllOperations)
 			switch {
-			case x.Target == c.Baseline:
+			case c.isBaseline(x.Target):
 				r.Cells = append(r.Cells, cell{Text: "baseline", Tone: toneMuted}, noCell(), noCell(), noCell())
 			case d == nil:
 				r.Cells = append(r.Cells, noCell(), noCell(), cell{Text: "no baseline here", Tone: toneMuted}, noCell())
 			default:
+				r.difference = d
 				r.Cells = append(r.Cells, d.cells()...)
 				withinRun = withinRun || d.Ratio.WithinRun && d.Ratio.HasInterval()
 			}
 			t.Rows = append(t.Rows, r)
 		}
 	}
+	c.withNoise(t)
 	if withinRun {
 		t.Note += " A verdict \"in this run\" is within-run only: it may not hold on other machines, nor on the same ones tomorrow."
 	}
@@ -84,7 +86,10 @@ func (d *Difference) cells() []cell {
 	if o == stats.Unknown {
 		word = "too little data"
 	}
-	if d.Ratio.WithinRun && d.Ratio.Differs() {
+	switch {
+	case d.onlyNoise():
+		word = "no more than A/A"
+	case d.Ratio.WithinRun && d.Ratio.Differs():
 		word += " in this run"
 	}
 	detectable := noCell()
@@ -92,7 +97,7 @@ func (d *Difference) cells() []cell {
 		detectable = cell{Text: stats.Percent(d.Ratio.Detectable), Tone: toneMuted}
 	}
 	return []cell{
-		{Text: change(d.Ratio.Value), Tone: outcomeTone(o)}, {Text: interval(d.Ratio)}, {Text: word, Tone: outcomeTone(o)}, detectable,
+		{Text: change(d.Ratio.Value), Tone: d.tone()}, {Text: interval(d.Ratio)}, {Text: word, Tone: d.tone()}, detectable,
 	}
 }
 
@@ -118,19 +123,21 @@ func marked(d *Difference) cell {
 		return noCell()
 	}
 	text := change(d.Ratio.Value)
-	if d.Ratio.Differs() {
+	if d.onlyNoise() {
+		text += "~"
+	} else if d.Ratio.Differs() {
 		text += "*"
 	} else {
 		text += " " // keeps the columns aligned
 	}
-	return cell{Text: text, Tone: outcomeTone(d.Ratio.Outcome(d.Direction))}
+	return cell{Text: text, Tone: d.tone()}
 }
 
 func (c *Comparison) latencyTable() *sheet {
 	t := &sheet{
 		Caption: "Latency, milliseconds (service time of successful commands)",
 		Columns: []column{{Head: "size"}, {Head: "target"}},
-		Note:    "* the 95 % interval of the difference from " + c.Baseline + " excludes zero; the intervals are in the next section.",
+		Note:    "* the 95 % interval of the difference from " + c.baselineWords() + " excludes zero; the intervals are in the next section." + c.noiseNote(),
 	}
 	if c.Run.Settings.Rate > 0 {
 		t.Note += " Service time runs from a command's sending to its reply: time that it waited for a free worker is in the record's response time."
@@ -152,7 +159,7 @@ func (c *Comparison) latencyTable() *sheet {
 					continue
 				}
 				d := marked(c.difference(g, x.Target, m.metric, AllOperations))
-				if x.Target == c.Baseline {
+				if c.isBaseline(x.Target) {
 					d = cell{Text: "base ", Tone: toneMuted}
 				}
 				r.Cells = append(r.Cells, cell{Text: number(x.latency(&m))}, d)
@@ -166,7 +173,7 @@ func (c *Comparison) latencyTable() *sheet {
 func (c *Comparison) whereSection() section {
 	s := section{ID: "where", Title: "Where: percentiles, operation types, time"}
 	percentiles := &sheet{
-		Caption: "Latency differences from " + c.Baseline + " by percentile",
+		Caption: "Latency differences from " + c.baselineWords() + " by percentile",
 		Columns: []column{
 			{Head: "size"}, {Head: "target"}, {Head: "latency"}, {Head: "difference", Right: true},
 			{Head: "95 % interval", Right: true}, {Head: "verdict", Whole: true}, {Head: "would detect", Right: true},
@@ -182,13 +189,14 @@ func (c *Comparison) whereSection() section {
 				}
 				last := len(percentiles.Rows) - 1
 				newSize := last < 0 || percentiles.Rows[last].Cells[0].Text != c.Groups[g].Label
-				percentiles.Rows = append(percentiles.Rows, row{First: last >= 0 && first, Cells: append([]cell{
+				percentiles.Rows = append(percentiles.Rows, row{First: last >= 0 && first, difference: d, Cells: append([]cell{
 					{Text: c.Groups[g].Label, Repeat: !newSize}, {Text: d.Target, Series: i + 1, Repeat: !first}, {Text: m.head},
 				}, d.cells()...)})
 				first = false
 			}
 		}
 	}
+	c.withNoise(percentiles)
 	s.Blocks = append(s.Blocks, block{Table: percentiles})
 	for _, m := range []int{0, 3} { // mean and p99
 		s.Blocks = append(s.Blocks, block{Figure: c.operationFigure(m)})
@@ -204,14 +212,16 @@ func (c *Comparison) whereSection() section {
 const besidePerTable = 3
 
 func (c *Comparison) operationTables(metric int) []*sheet {
-	m := latencyMetrics[metric]
-	base := c.target(c.Baseline)
-	var others []int
-	for i := range c.Targets {
-		if i != base {
-			others = append(others, i)
-		}
+	var out []*sheet
+	bases, others := c.followers()
+	for i, base := range bases {
+		out = append(out, c.operationTablesOf(metric, base, others[i])...)
 	}
+	return out
+}
+
+func (c *Comparison) operationTablesOf(metric, base int, others []int) []*sheet {
+	m := latencyMetrics[metric]
 	chunks := slices.Collect(slices.Chunk(others, besidePerTable))
 	if len(chunks) == 0 {
 		chunks = [][]int{nil}
@@ -219,9 +229,9 @@ func (c *Comparison) operationTables(metric int) []*sheet {
 	var out []*sheet
 	for _, chunk := range chunks {
 		t := &sheet{
-			Caption: fmt.Sprintf("%s latency by operation type, milliseconds, with differences from %s", upperFirst(m.head), c.Baseline),
-			Columns: []column{{Head: "size"}, {Head: "operation"}, {Head: "share", Right: true}, {Head: c.Baseline, Right: true}},
-			Note:    "* the 95 % interval of the difference excludes zero. Share: of the successful commands.",
+			Caption: fmt.Sprintf("%s latency by operation type, milliseconds, with differences from %s", upperFirst(m.head), c.Targets[base].Name),
+			Columns: []column{{Head: "size"}, {Head: "operation"}, {Head: "share", Right: true}, {Head: c.Targets[base].Name, Right: true}},
+			Note:    "* the 95 % interval of the difference excludes zero. Share: of the successful commands." + c.noiseNote(),
 		}
 		for _, i := range chunk {
 			t.Columns = append(t.Columns, column{Head: c.Targets[i].Name, Right: true}, column{Head: "diff ", Right: true, Diff: true})

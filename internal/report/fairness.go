@@ -34,6 +34,7 @@ func (b *builder) fairness() {
 		f.Checks = append(f.Checks, Check{Name: name, Status: status, Text: fmt.Sprintf(format, args...)})
 	}
 	b.checkEngine(add)
+	b.checkRuns(add)
 	b.checkCommands(add)
 	b.checkParity(add)
 	b.checkCells(add)
@@ -41,6 +42,7 @@ func (b *builder) fairness() {
 	b.checkErrors(add)
 	b.checkAnswers(add)
 	b.checkRepetition(add)
+	b.checkAA(add)
 	b.checkDuration(add)
 	f.Fair = !slices.ContainsFunc(f.Checks, func(c Check) bool { return c.Status == Unfair })
 }
@@ -155,7 +157,7 @@ func (b *builder) checkParity(add addCheck) {
 	default:
 		add(name, OK, "no difference found between the members%s", versions)
 	}
-	if b.c.Run.Platform == "local" && len(b.c.Targets) > 0 {
+	if slices.ContainsFunc(b.c.heads(), func(r RunHead) bool { return r.Platform == "local" }) && len(b.c.Targets) > 0 {
 		add("Machines", Caution, "all members and the load generator shared one machine with whatever else ran there, so each took CPU, memory and disk from the others")
 	}
 }
@@ -163,7 +165,9 @@ func (b *builder) checkParity(add addCheck) {
 func (b *builder) checkCells(add addCheck) {
 	asked, incomplete := 0, 0
 	for g := range b.c.Groups {
-		asked += b.c.Groups[g].Iterations * len(b.c.Targets)
+		for t := range b.c.Targets {
+			asked += b.asked(g, t)
+		}
 	}
 	for g := range b.counted {
 		for t := range b.counted[g] {
@@ -321,12 +325,16 @@ func (b *builder) checkRepetition(add addCheck) {
 		add(name, Caution, "one iteration at %s: those intervals are within-run only, blind to what differs from run to run and from machine to machine",
 			list(single))
 	default:
-		add(name, OK, "%d or more iterations of every cell: intervals include what differs from run to run, though not from machine to machine", fewest)
+		what := "run to run, though not"
+		if len(b.c.Runs) > 0 {
+			what = "iteration to iteration, though not between the runs nor"
+		}
+		add(name, OK, "%d or more iterations of every cell: intervals include what differs from %s from machine to machine", fewest, what)
 	}
 	if len(uneven) > 0 {
 		add("Iterations", Caution, "at %s some targets have fewer counted iterations than others", list(uneven))
 	}
-	if b.c.Run.Order == "sequential" && len(b.c.Targets) > 1 {
+	if slices.ContainsFunc(b.c.heads(), func(r RunHead) bool { return r.Order == "sequential" && len(r.Targets) > 1 }) {
 		add("Order", Caution, "targets ran one after another: a machine that changes over time looks like a difference between targets")
 	}
 }
@@ -359,8 +367,14 @@ func (b *builder) checkDuration(add addCheck) {
 // warnings gathers what the run and its cells noted themselves.
 func (b *builder) warnings() {
 	w := slices.Clone(b.c.Run.Warnings)
-	if b.c.Run.Finished == nil {
-		w = append(w, "the run has not finished: this is what is there so far")
+	for _, r := range b.c.heads() {
+		if r.Finished == nil {
+			name := "the run"
+			if len(b.c.Runs) > 0 {
+				name = "run " + r.Label
+			}
+			w = append(w, name+" has not finished: this is what is there so far")
+		}
 	}
 	w = append(w, b.in.Damage...)
 	w = append(w, b.damage.list()...)

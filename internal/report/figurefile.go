@@ -118,6 +118,9 @@ func (c *Comparison) svgFigure(f *figure) *svgFigure {
 	if c.Run.Tool.Version != "" {
 		foot += ", sandbox " + c.Run.Tool.Version
 	}
+	if len(c.Runs) > 0 {
+		foot = c.madeBy()
+	}
 	head("tick", "end", sheetWidth-sheetMargin-6, float64(x.H)-12, foot)
 	return x
 }

@@ -14,8 +14,8 @@ const forestNote = "Point: the difference. Line: its 95 % interval. A line that 
 
 func (c *Comparison) differenceFigure() *figure {
 	f := &figure{
-		ID: "differences", Title: "Differences from " + c.Baseline + " and how sure they are", Caption: forestNote, Legend: c.besideBaseline(),
-		Alt: "Differences of throughput and mean latency from " + c.Baseline + " by size, each a point on the line of its 95 % interval.",
+		ID: "differences", Title: "Differences from " + c.baselineWords() + " and how sure they are", Caption: forestNote, Legend: c.besideBaseline(),
+		Alt: "Differences of throughput and mean latency from " + c.baselineWords() + " by size, each a point on the line of its 95 % interval.",
 	}
 	label := func(d *Difference) string { return c.Groups[d.Group].Label }
 	for _, m := range []struct{ metric, title string }{{MetricThroughput, "Throughput"}, {MetricMean, "Mean latency"}} {
@@ -33,11 +33,11 @@ func (c *Comparison) differenceFigure() *figure {
 	return f
 }
 
-// besideBaseline is the legend without the baseline.
+// besideBaseline is the legend without the baselines.
 func (c *Comparison) besideBaseline() []legendEntry {
 	var out []legendEntry
 	for _, e := range c.legend() {
-		if e.Name != c.Baseline {
+		if !c.isBaseline(e.Name) {
 			out = append(out, e)
 		}
 	}
@@ -49,10 +49,10 @@ func (c *Comparison) besideBaseline() []legendEntry {
 func (c *Comparison) operationFigure(metric int) *figure {
 	m := latencyMetrics[metric]
 	f := &figure{
-		ID: "operations-" + m.head, Title: fmt.Sprintf("%s latency by operation type and size, difference from %s", upperFirst(m.head), c.Baseline),
+		ID: "operations-" + m.head, Title: fmt.Sprintf("%s latency by operation type and size, difference from %s", upperFirst(m.head), c.baselineWords()),
 		Legend: c.besideBaseline(),
 		Alt: fmt.Sprintf("Differences of the %s latency from %s, a panel per size, a row per operation type, each a point on the line of its 95 %% interval.",
-			m.head, c.Baseline),
+			m.head, c.baselineWords()),
 	}
 	panels := make([][]*Difference, len(c.Groups))
 	var all []*Difference
@@ -171,7 +171,7 @@ func (c *Comparison) forest(title string, rows []*Difference, at []float64, labe
 		}
 		ch.text("label", "start", sideMargin, y+4, trimMiddle(label, longLabel))
 		ch.text(fmt.Sprintf("name t%d", series), "end", left-12, y+4, trimMiddle(d.Target, longName))
-		tip := fmt.Sprintf("%s, %s: %s against %s, %s", d.Target, labelOf(d), change(d.Ratio.Value), c.Baseline, d.Verdict())
+		tip := fmt.Sprintf("%s, %s: %s against %s, %s", d.Target, labelOf(d), change(d.Ratio.Value), d.Baseline, d.Verdict())
 		kind := "point"
 		if d.Ratio.HasInterval() {
 			tip += ", 95 % interval " + interval(d.Ratio)

@@ -10,7 +10,11 @@ import (
 )
 
 func (c *Comparison) glances() []glance {
-	return []glance{c.fairGlance(), c.differentGlance(), c.sureGlance()}
+	glances := []glance{c.fairGlance(), c.differentGlance(), c.sureGlance()}
+	if len(c.Thresholds) > 0 {
+		glances = append(glances, c.thresholdGlance())
+	}
+	return glances
 }
 
 func (c *Comparison) fairGlance() glance {
@@ -52,7 +56,8 @@ func (c *Comparison) differentGlance() glance {
 	g := glance{Question: "Different?"}
 	for i := range c.Targets {
 		name := c.Targets[i].Name
-		if name == c.Baseline {
+		base := c.Targets[i].Baseline
+		if base == "" || c.Targets[i].AAOf != "" {
 			continue
 		}
 		var parts []string
@@ -60,7 +65,7 @@ func (c *Comparison) differentGlance() glance {
 			var at []string
 			for k := range c.Groups {
 				d := c.difference(k, name, MetricThroughput, AllOperations)
-				if d == nil || d.Ratio.Outcome(d.Direction) != o {
+				if d == nil || d.onlyNoise() || d.Ratio.Outcome(d.Direction) != o {
 					continue
 				}
 				text := c.Groups[k].Label
@@ -73,18 +78,24 @@ func (c *Comparison) differentGlance() glance {
 				parts = append(parts, fmt.Sprintf("%s at %s", o, list(at)))
 			}
 		}
-		var absent []string
+		var absent, noise []string
 		for k := range c.Groups {
-			if c.difference(k, name, MetricThroughput, AllOperations) == nil {
+			switch d := c.difference(k, name, MetricThroughput, AllOperations); {
+			case d == nil:
 				absent = append(absent, c.Groups[k].Label)
+			case d.onlyNoise():
+				noise = append(noise, fmt.Sprintf("%s (%s)", c.Groups[k].Label, change(d.Ratio.Value)))
 			}
+		}
+		if len(noise) > 0 {
+			parts = append(parts, "no more than A/A at "+list(noise))
 		}
 		if len(absent) > 0 {
 			parts = append(parts, "not compared at "+list(absent))
 		}
-		g.Answers = append(g.Answers, fmt.Sprintf("%s against %s, by throughput: %s", name, c.Baseline, strings.Join(parts, "; ")))
+		g.Answers = append(g.Answers, fmt.Sprintf("%s against %s, by throughput: %s", name, base, strings.Join(parts, "; ")))
 		if x := c.answersOf(-1, name); x.findings() > 0 {
-			g.Answers = append(g.Answers, fmt.Sprintf("%s answered %s of %s commands otherwise than %s", name, thousands(x.findings()), thousands(x.commands), c.Baseline))
+			g.Answers = append(g.Answers, fmt.Sprintf("%s answered %s of %s commands otherwise than %s", name, thousands(x.findings()), thousands(x.commands), base))
 		}
 	}
 	if len(g.Answers) == 0 {
@@ -133,7 +144,11 @@ func (c *Comparison) sureGlance() glance {
 		}
 	}
 	if len(over) > 0 {
-		g.Answers = append(g.Answers, fmt.Sprintf("at %s: 95 %% intervals over iterations", list(over)))
+		blind := ""
+		if len(c.Runs) > 0 {
+			blind = ", blind to what differs between the runs' days and machines"
+		}
+		g.Answers = append(g.Answers, fmt.Sprintf("at %s: 95 %% intervals over iterations%s", list(over), blind))
 	}
 	if len(within) > 0 {
 		g.Tone = toneCaution

@@ -59,6 +59,24 @@ func render(t testing.TB, format string, c *Comparison) []byte {
 	return b.Bytes()
 }
 
+// golden compares with a golden file, or writes it.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("differs from %s (-update writes it):\n%s", path, diff)
+	}
+}
+
 // The golden files are the report as it should be read; look at them after
 // -update.
 func TestGolden(t *testing.T) {
@@ -66,20 +84,7 @@ func TestGolden(t *testing.T) {
 		c := compared(t, s.name)
 		for _, format := range Formats() {
 			t.Run(s.name+"."+format, func(t *testing.T) {
-				got := render(t, format, c)
-				path := filepath.Join("testdata", s.name+"."+format)
-				if *update {
-					if err := os.WriteFile(path, got, 0o644); err != nil {
-						t.Fatal(err)
-					}
-				}
-				want, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(string(want), string(got)); diff != "" {
-					t.Errorf("differs from %s (-update writes it):\n%s", path, diff)
-				}
+				golden(t, s.name+"."+format, render(t, format, c))
 			})
 		}
 	}

@@ -25,6 +25,8 @@ func (b *builder) group(g int) error {
 		return err
 	}
 	b.differences(g, spreads)
+	b.measureThresholds(g, spreads)
+	b.repeats(g, spreads)
 	b.timelines(g, windows)
 	return nil
 }
@@ -183,52 +185,54 @@ func decode(text string) (*stats.Distribution, error) {
 }
 
 func (b *builder) differences(g int, spreads map[spreadKey]stats.Spread) {
+	for t := range b.c.Targets {
+		if base := b.c.target(b.c.Targets[t].Baseline); base >= 0 {
+			b.pair(g, t, base, spreads, func(d Difference) { b.c.Differences = append(b.c.Differences, d) })
+		}
+	}
+}
+
+// pair compares a target with another in one group, if both are shown.
+func (b *builder) pair(g, t, base int, spreads map[spreadKey]stats.Spread, emit func(Difference)) {
 	group := &b.c.Groups[g]
-	base := b.c.target(b.c.Baseline)
-	bs := &group.Summaries[base]
-	if !bs.Shown() {
+	ts, bs := &group.Summaries[t], &group.Summaries[base]
+	if !ts.Shown() || !bs.Shown() {
 		return
 	}
 	metrics := windowMetrics()
-	for t := range group.Summaries {
-		ts := &group.Summaries[t]
-		if t == base || !ts.Shown() {
+	add := func(metric, operation string, value, baseValue float64, tSpread, bSpread stats.Spread, direction stats.Direction) {
+		if value <= 0 || baseValue <= 0 {
+			return
+		}
+		tSpread.Iterations, bSpread.Iterations = ts.Cells, bs.Cells
+		emit(Difference{
+			Group: g, Target: ts.Target, Baseline: bs.Target, Metric: metric, Operation: operation,
+			Value: value, Base: baseValue, Ratio: stats.Compare(value, baseValue, tSpread, bSpread), Direction: direction,
+		})
+	}
+	for i := range metrics {
+		m := &metrics[i]
+		add(m.name, AllOperations, m.of(ts), m.of(bs),
+			spreads[spreadKey{t, AllOperations, m.name}], spreads[spreadKey{base, AllOperations, m.name}], m.direction)
+	}
+	if ts.CPU != nil && bs.CPU != nil {
+		tp, tsec := cpuValues(b.counted[g][t])
+		bp, bsec := cpuValues(b.counted[g][base])
+		add(MetricCPUPrimary, AllOperations, ts.CPU.Primary, bs.CPU.Primary,
+			stats.SpreadOfValues(tp), stats.SpreadOfValues(bp), stats.LowerIsBetter)
+		add(MetricCPUSecondary, AllOperations, ts.CPU.Secondary, bs.CPU.Secondary,
+			stats.SpreadOfValues(tsec), stats.SpreadOfValues(bsec), stats.LowerIsBetter)
+	}
+	for _, o := range ts.Operations {
+		i := slices.IndexFunc(bs.Operations, func(x OperationSummary) bool { return x.Type == o.Type })
+		if i < 0 {
 			continue
 		}
-		add := func(metric, operation string, value, baseValue float64, tSpread, bSpread stats.Spread, direction stats.Direction) {
-			if value <= 0 || baseValue <= 0 {
-				return
-			}
-			tSpread.Iterations, bSpread.Iterations = ts.Cells, bs.Cells
-			b.c.Differences = append(b.c.Differences, Difference{
-				Group: g, Target: ts.Target, Baseline: bs.Target, Metric: metric, Operation: operation,
-				Value: value, Base: baseValue, Ratio: stats.Compare(value, baseValue, tSpread, bSpread), Direction: direction,
-			})
-		}
-		for i := range metrics {
-			m := &metrics[i]
-			add(m.name, AllOperations, m.of(ts), m.of(bs),
-				spreads[spreadKey{t, AllOperations, m.name}], spreads[spreadKey{base, AllOperations, m.name}], m.direction)
-		}
-		if ts.CPU != nil && bs.CPU != nil {
-			tp, tsec := cpuValues(b.counted[g][t])
-			bp, bsec := cpuValues(b.counted[g][base])
-			add(MetricCPUPrimary, AllOperations, ts.CPU.Primary, bs.CPU.Primary,
-				stats.SpreadOfValues(tp), stats.SpreadOfValues(bp), stats.LowerIsBetter)
-			add(MetricCPUSecondary, AllOperations, ts.CPU.Secondary, bs.CPU.Secondary,
-				stats.SpreadOfValues(tsec), stats.SpreadOfValues(bsec), stats.LowerIsBetter)
-		}
-		for _, o := range ts.Operations {
-			i := slices.IndexFunc(bs.Operations, func(x OperationSummary) bool { return x.Type == o.Type })
-			if i < 0 {
-				continue
-			}
-			to, bo := Summary{LatencyMS: o.LatencyMS}, Summary{LatencyMS: bs.Operations[i].LatencyMS}
-			for k := range metrics {
-				m := &metrics[k]
-				add(m.name, o.Type, m.of(&to), m.of(&bo),
-					spreads[spreadKey{t, o.Type, m.name}], spreads[spreadKey{base, o.Type, m.name}], m.direction)
-			}
+		to, bo := Summary{LatencyMS: o.LatencyMS}, Summary{LatencyMS: bs.Operations[i].LatencyMS}
+		for k := range metrics {
+			m := &metrics[k]
+			add(m.name, o.Type, m.of(&to), m.of(&bo),
+				spreads[spreadKey{t, o.Type, m.name}], spreads[spreadKey{base, o.Type, m.name}], m.direction)
 		}
 	}
 }
@@ -286,12 +290,12 @@ func (b *builder) missing() {
 	for g := range b.c.Groups {
 		group := &b.c.Groups[g]
 		for t := range group.Summaries {
-			for iteration := 1; iteration <= group.Iterations; iteration++ {
+			for iteration := 1; iteration <= b.asked(g, t); iteration++ {
 				id := record.CellID{Target: b.c.Targets[t].Name, Size: group.Size, Variant: group.Variant, Iteration: iteration}
 				if slices.ContainsFunc(b.counted[g][t], func(in *CellInput) bool { return in.ID.Iteration == iteration }) {
 					continue
 				}
-				m := Missing{CellID: id, Reason: b.absence(id, b.c.Targets[t].Down)}
+				m := Missing{CellID: id, Reason: b.absence(id, &b.c.Targets[t])}
 				b.c.Missing = append(b.c.Missing, m)
 				if s := &group.Summaries[t]; s.Cells == 0 && s.Absent == "" {
 					s.Absent = m.Reason
@@ -299,12 +303,15 @@ func (b *builder) missing() {
 			}
 			if s := &group.Summaries[t]; s.Cells == 0 && s.Absent == "" {
 				s.Absent = "no cell counts"
+				if b.asked(g, t) == 0 {
+					s.Absent = "not in " + b.c.runName(t)
+				}
 			}
 		}
 	}
 }
 
-func (b *builder) absence(id record.CellID, down string) string {
+func (b *builder) absence(id record.CellID, target *Target) string {
 	reason := ""
 	for i := range b.c.Cells { // the last attempt says it
 		if c := &b.c.Cells[i]; c.CellID == id {
@@ -314,9 +321,9 @@ func (b *builder) absence(id record.CellID, down string) string {
 	switch {
 	case reason != "":
 		return reason
-	case down != "":
-		return "the target was down: " + down
-	case b.c.Run.Finished == nil:
+	case target.Down != "":
+		return "the target was down: " + target.Down
+	case b.c.runOf(target).Finished == nil:
 		return "not run yet: the run has not finished"
 	}
 	return "not run"

@@ -31,8 +31,8 @@ func renderHTML(w io.Writer, c *Comparison) error {
 	for i := range c.Targets {
 		p.Series = append(p.Series, i+1)
 	}
-	p.Footer = fmt.Sprintf("Run record %s, made and reported by sandbox %s. All latencies are service times; all intervals are 95 %%. "+
-		"Tab reaches every chart, the arrow keys its points; a legend's buttons switch series.", c.Run.ID, c.Run.Tool.Version)
+	p.Footer = fmt.Sprintf("%s All latencies are service times; all intervals are 95 %%. "+
+		"Tab reaches every chart, the arrow keys its points; a legend's buttons switch series.", c.madeBy())
 	var buffer strings.Builder
 	if err := t.Execute(&buffer, p); err != nil {
 		return err

@@ -17,7 +17,31 @@ type Input struct {
 	Failed map[AttemptKey]string
 	// Damage says what of the record could not be read, file by file.
 	Damage []string
+	// Runs are the runs that Join has put together, else none; subjects says
+	// of every target of Run where it comes from.
+	Runs     []RunHead
+	subjects []subject
+	// Options are what was asked for beside the record.
+	Options Options
 }
+
+// Options change what a record is asked, not what is in it.
+type Options struct {
+	// Baseline is the target to compare all others with; empty is the one
+	// that the run was made with.
+	Baseline string
+	// Thresholds are to be checked.
+	Thresholds []Threshold
+}
+
+// RequestError is a mistake in what was asked of a record, as opposed to one
+// in the record.
+type RequestError struct {
+	Problem string
+	Hint    string // what to do; may be empty
+}
+
+func (e *RequestError) Error() string { return e.Problem }
 
 // AttemptKey names an attempt at a cell.
 type AttemptKey struct {
@@ -48,13 +72,29 @@ type CellInput struct {
 
 // Load reads the run record in dir and compares what is in it. What is
 // damaged is left out, with a warning that names the file; only a head that
-// cannot be read is an error.
-func Load(dir string) (*Comparison, error) {
+// cannot be read is an error, and a *RequestError what o asks for and the
+// record has not.
+func Load(dir string, o Options) (*Comparison, error) {
 	reader, err := record.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	defer func() { _ = reader.Close() }()
+	input, err := read(reader)
+	if err != nil {
+		return nil, fmt.Errorf("report on %s: %w", dir, err)
+	}
+	input.Options = o
+	comparison, err := Build(input)
+	if err != nil {
+		return nil, fmt.Errorf("report on %s: %w", dir, err)
+	}
+	return comparison, nil
+}
+
+// read takes in what is read at once; the reader must stay open until Build
+// has walked the rest.
+func read(reader *record.Reader) (Input, error) {
 	input := Input{Run: reader.Run(), Down: map[string]string{}, Failed: map[AttemptKey]string{}}
 	d := &damage{}
 	for event := range sound(d, reader.Journal(), "why cells and targets failed may be missing") {
@@ -69,7 +109,7 @@ func Load(dir string) (*Comparison, error) {
 	}
 	cells, err := reader.Cells()
 	if err != nil {
-		return nil, fmt.Errorf("report on %s: %w", dir, err)
+		return input, err
 	}
 	for i := range cells {
 		c := &cells[i]
@@ -89,9 +129,5 @@ func Load(dir string) (*Comparison, error) {
 		})
 	}
 	input.Damage = d.list()
-	comparison, err := Build(input)
-	if err != nil {
-		return nil, fmt.Errorf("report on %s: %w", dir, err)
-	}
-	return comparison, nil
+	return input, nil
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mongo-sandbox/sandbox/internal/record"
-	"github.com/mongo-sandbox/sandbox/internal/stats"
 )
 
 // jsonSchemaVersion is the version of the JSON form. Fields may be added
@@ -15,19 +14,23 @@ import (
 const jsonSchemaVersion = 1
 
 type jsonReport struct {
-	SchemaVersion int              `json:"schema_version"`
-	Run           jsonRun          `json:"run"`
-	Baseline      string           `json:"baseline"`
-	Targets       []jsonTarget     `json:"targets"`
-	Cells         []jsonCell       `json:"cells"`
-	Missing       []jsonMissing    `json:"missing"`
-	Summaries     []jsonSummary    `json:"summaries"`
-	Comparisons   []jsonComparison `json:"comparisons"`
-	Fair          bool             `json:"fair"`
-	Fairness      jsonFairness     `json:"fairness"`
-	Plans         []jsonPlan       `json:"plans"`
-	Outcomes      []jsonAnswers    `json:"outcomes"`
-	Warnings      []string         `json:"warnings"`
+	SchemaVersion int     `json:"schema_version"`
+	Run           jsonRun `json:"run"`
+	// Runs are all that are compared when they are several; Run is the
+	// first then.
+	Runs        []jsonRun        `json:"runs,omitempty"`
+	Baseline    string           `json:"baseline"`
+	Targets     []jsonTarget     `json:"targets"`
+	Cells       []jsonCell       `json:"cells"`
+	Missing     []jsonMissing    `json:"missing"`
+	Summaries   []jsonSummary    `json:"summaries"`
+	Comparisons []jsonComparison `json:"comparisons"`
+	Fair        bool             `json:"fair"`
+	Fairness    jsonFairness     `json:"fairness"`
+	Checks      []jsonThreshold  `json:"checks"`
+	Plans       []jsonPlan       `json:"plans"`
+	Outcomes    []jsonAnswers    `json:"outcomes"`
+	Warnings    []string         `json:"warnings"`
 }
 
 type jsonRun struct {
@@ -45,6 +48,8 @@ type jsonRun struct {
 	CommandLine []string            `json:"command_line"`
 	Files       []jsonFile          `json:"files"`
 	LoadHost    record.MachineFacts `json:"load_host"`
+	// Label is how the targets of several runs are told apart.
+	Label string `json:"label,omitempty"`
 }
 
 type jsonFile struct {
@@ -60,6 +65,10 @@ type jsonTarget struct {
 	GitVersion       string `json:"git_version,omitempty"`
 	Engine           string `json:"engine"`
 	Down             string `json:"down,omitempty"`
+	// Run is the label of the target's run when several are compared.
+	Run string `json:"run,omitempty"`
+	// AAOf is the baseline that was measured a second time as this target.
+	AAOf string `json:"aa_of,omitempty"`
 }
 
 type jsonCell struct {
@@ -119,7 +128,9 @@ type jsonSummary struct {
 // jsonComparison: ratio is target divided by baseline; low and high bound its
 // 95 % interval and are null without one. within_run: the interval is blind
 // to what differs from run to run. detectable is the smallest relative
-// difference that would have been told from none.
+// difference that would have been told from none. aa_ratio is the ratio of
+// the baseline measured a second time to itself, absent when that was not
+// done; within_aa: the difference is no larger.
 type jsonComparison struct {
 	Target     string   `json:"target"`
 	Baseline   string   `json:"baseline"`
@@ -134,6 +145,8 @@ type jsonComparison struct {
 	Outcome    string   `json:"outcome"`
 	WithinRun  bool     `json:"within_run"`
 	Detectable *float64 `json:"detectable"`
+	AARatio    *float64 `json:"aa_ratio,omitempty"`
+	WithinAA   *bool    `json:"within_aa,omitempty"`
 }
 
 type jsonFairness struct {
@@ -196,28 +209,26 @@ func renderJSON(w io.Writer, c *Comparison) error {
 }
 
 func newJSON(c *Comparison) *jsonReport {
-	r := &c.Run
 	// Lists are never null, so that readers need not look.
 	out := &jsonReport{
-		SchemaVersion: jsonSchemaVersion,
-		Run: jsonRun{
-			ID: r.ID, Started: r.Started, Finished: r.Finished, Environment: r.Environment, Platform: r.Platform, Engine: r.Engine,
-			Seed: r.Settings.Seed, Order: r.Order, Settings: r.Settings, Sizes: append([]record.Size{}, r.Sizes...), Tool: r.Tool,
-			CommandLine: append([]string{}, r.CommandLine...), Files: []jsonFile{}, LoadHost: r.LoadHost,
-		},
+		SchemaVersion: jsonSchemaVersion, Run: newJSONRun(&c.heads()[0].Run), Checks: newJSONThresholds(c),
 		Baseline: c.Baseline, Targets: []jsonTarget{}, Cells: []jsonCell{}, Missing: []jsonMissing{}, Summaries: []jsonSummary{},
 		Comparisons: []jsonComparison{}, Fair: c.Fairness.Fair, Plans: []jsonPlan{}, Outcomes: newJSONAnswers(c), Warnings: c.AllWarnings(),
 		Fairness: jsonFairness{Checks: []jsonCheck{}, Sequences: []jsonSequence{}, Parity: []jsonParity{}},
 	}
-	for _, f := range r.Files {
-		out.Run.Files = append(out.Run.Files, jsonFile{f.Name, f.SHA256})
+	for i := range c.Runs {
+		out.Runs = append(out.Runs, newJSONRun(&c.Runs[i].Run))
+		out.Runs[i].Label = c.Runs[i].Label
 	}
 	for i := range c.Targets {
 		t := &c.Targets[i]
 		out.Targets = append(out.Targets, jsonTarget{
 			Name: t.Name, Distribution: t.Distribution, RequestedVersion: t.RequestedVersion, ActualVersion: t.ActualVersion,
-			GitVersion: t.GitVersion, Engine: t.Engine, Down: t.Down,
+			GitVersion: t.GitVersion, Engine: t.Engine, Down: t.Down, AAOf: t.AAOf,
 		})
+		if len(c.Runs) > 0 {
+			out.Targets[i].Run = c.Runs[t.Run].Label
+		}
 	}
 	for i := range c.Cells {
 		out.Cells = append(out.Cells, newJSONCell(&c.Cells[i]))
@@ -247,16 +258,15 @@ func newJSON(c *Comparison) *jsonReport {
 		x := jsonComparison{
 			Target: d.Target, Baseline: d.Baseline, Size: c.Groups[d.Group].Size, Variant: c.Groups[d.Group].Variant,
 			Metric: d.Metric, Operation: d.Operation, Ratio: digits(d.Ratio.Value), Verdict: d.Verdict(),
-			Outcome: string(d.Ratio.Outcome(d.Direction)), WithinRun: d.Ratio.WithinRun,
+			Outcome: d.outcomeWord(), WithinRun: d.Ratio.WithinRun,
 		}
 		if d.Ratio.HasInterval() {
 			low, high, detectable := digits(d.Ratio.Low), digits(d.Ratio.High), digits(d.Ratio.Detectable)
 			x.Low, x.High, x.Detectable = &low, &high, &detectable
 		}
-		if x.Outcome == string(stats.NoDifference) {
-			x.Outcome = "none"
-		} else if x.Outcome == string(stats.Unknown) {
-			x.Outcome = "unknown"
+		if d.Noise > 0 {
+			floor, within := digits(d.Noise), d.WithinNoise()
+			x.AARatio, x.WithinAA = &floor, &within
 		}
 		out.Comparisons = append(out.Comparisons, x)
 	}
@@ -285,6 +295,18 @@ func newJSON(c *Comparison) *jsonReport {
 		out.Plans = append(out.Plans, x)
 	}
 	return out
+}
+
+func newJSONRun(r *record.Run) jsonRun {
+	run := jsonRun{
+		ID: r.ID, Started: r.Started, Finished: r.Finished, Environment: r.Environment, Platform: r.Platform, Engine: r.Engine,
+		Seed: r.Settings.Seed, Order: r.Order, Settings: r.Settings, Sizes: append([]record.Size{}, r.Sizes...), Tool: r.Tool,
+		CommandLine: append([]string{}, r.CommandLine...), Files: []jsonFile{}, LoadHost: r.LoadHost,
+	}
+	for _, f := range r.Files {
+		run.Files = append(run.Files, jsonFile{f.Name, f.SHA256})
+	}
+	return run
 }
 
 func newJSONCell(c *Cell) jsonCell {

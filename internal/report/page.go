@@ -65,6 +65,8 @@ type column struct {
 type row struct {
 	Cells []cell
 	First bool // begins a group of rows
+	// difference is the one that the row is about, if it is about one.
+	difference *Difference
 }
 
 type cell struct {
@@ -102,7 +104,7 @@ func outcomeTone(o stats.Outcome) tone {
 
 func newPage(c *Comparison) *page {
 	p := &page{Title: c.title(), Subtitle: c.subtitle(), Banner: c.Banner(), Glance: c.glances()}
-	for _, s := range []section{c.fairSection(), c.answersSection(), c.differsSection(), c.whereSection(), c.whySection(), c.cellsSection(), c.repeatSection()} {
+	for _, s := range []section{c.fairSection(), c.thresholdSection(), c.answersSection(), c.differsSection(), c.whereSection(), c.whySection(), c.cellsSection(), c.repeatSection()} {
 		if len(s.Blocks) > 0 {
 			p.Sections = append(p.Sections, s)
 		}
@@ -111,9 +113,11 @@ func newPage(c *Comparison) *page {
 }
 
 func (c *Comparison) title() string {
-	names := make([]string, len(c.Targets))
+	var names []string
 	for i := range c.Targets {
-		names[i] = c.Targets[i].Name
+		if c.Targets[i].AAOf == "" {
+			names = append(names, c.Targets[i].Name)
+		}
 	}
 	if len(names) == 1 {
 		return names[0] + " on its own"
@@ -125,6 +129,13 @@ func (c *Comparison) subtitle() []string {
 	r := &c.Run
 	head := fmt.Sprintf("run %s, environment %s on platform %s, started %s",
 		r.ID, cmp.Or(r.Environment, none), cmp.Or(r.Platform, none), r.Started.UTC().Format("2006-01-02 15:04 UTC"))
+	if len(c.Runs) > 0 {
+		var runs []string
+		for i := range c.Runs {
+			runs = append(runs, fmt.Sprintf("%s (%s)", c.Runs[i].Label, c.Runs[i].ID))
+		}
+		head = fmt.Sprintf("%d runs: %s", len(runs), list(runs))
+	}
 	sizes := make([]string, len(r.Sizes))
 	for i, s := range r.Sizes {
 		sizes[i] = fmt.Sprintf("%s x %d", cmp.Or(s.Label, thousands(s.Documents)), max(s.Iterations, 1))
@@ -140,7 +151,11 @@ func (c *Comparison) subtitle() []string {
 
 func (c *Comparison) fairSection() section {
 	s := section{ID: "fair", Title: "Is the comparison fair?"}
-	s.Blocks = append(s.Blocks, block{Checks: c.Fairness.Checks}, block{Table: c.targetTable()})
+	s.Blocks = append(s.Blocks, block{Checks: c.Fairness.Checks})
+	if len(c.Runs) > 0 {
+		s.Blocks = append(s.Blocks, block{Table: c.runTable()})
+	}
+	s.Blocks = append(s.Blocks, block{Table: c.targetTable()})
 	if len(c.Fairness.Parity) > 0 {
 		t := &sheet{
 			Caption: "Facts that differ between the targets' members",
@@ -178,7 +193,10 @@ func (c *Comparison) targetTable() *sheet {
 	for i := range c.Targets {
 		x := &c.Targets[i]
 		role := noCell()
-		if x.Name == c.Baseline {
+		switch {
+		case x.AAOf != "":
+			role = cell{Text: "A/A of " + x.AAOf}
+		case c.isBaseline(x.Name):
 			role = cell{Text: "baseline"}
 		}
 		if x.Down != "" {
@@ -225,7 +243,7 @@ func (c *Comparison) whySection() section {
 			{Head: "size"}, {Head: "target"}, {Head: "primary", Right: true}, {Head: "diff ", Right: true, Diff: true},
 			{Head: "secondaries", Right: true}, {Head: "diff ", Right: true, Diff: true},
 		},
-		Note: "Secondaries: the sum over all of them. * the 95 % interval of the difference from " + c.Baseline + " excludes zero; one iteration gives no interval.",
+		Note: "Secondaries: the sum over all of them. * the 95 % interval of the difference from " + c.baselineWords() + " excludes zero; one iteration gives no interval." + c.noiseNote(),
 	}
 	for g := range c.Groups {
 		for i := range c.Groups[g].Summaries {
@@ -235,7 +253,7 @@ func (c *Comparison) whySection() section {
 			}
 			primary := marked(c.difference(g, x.Target, MetricCPUPrimary, AllOperations))
 			secondary := marked(c.difference(g, x.Target, MetricCPUSecondary, AllOperations))
-			if x.Target == c.Baseline {
+			if c.isBaseline(x.Target) {
 				primary = cell{Text: "base ", Tone: toneMuted}
 				secondary = primary
 			}

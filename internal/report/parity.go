@@ -24,13 +24,7 @@ func (b *builder) parity() {
 		{"kernel", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.Kernel }},
 		{"CPU model", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.CPUModel }},
 		{"CPUs", CauseEnvironment, func(m *record.MemberFacts) string { return positive(int64(m.Machine.CPUs)) }},
-		{"memory", CauseEnvironment, func(m *record.MemberFacts) string {
-			if m.Machine.MemoryMB == 0 {
-				return ""
-			}
-			// Equal machines report a few MB apart.
-			return fmt.Sprintf("%.1f GiB", float64(m.Machine.MemoryMB)/1024)
-		}},
+		{"memory", CauseEnvironment, func(m *record.MemberFacts) string { return memoryText(m.Machine) }},
 	}
 	members := make([][]*record.MemberFacts, len(b.c.Targets))
 	names := map[string]bool{}
@@ -51,17 +45,18 @@ func (b *builder) parity() {
 	}
 
 	add := func(name string, cause Cause, values []string) {
-		known := ""
+		known := map[int]string{} // of the targets that are compared with one another
 		differs := false
 		for t, v := range values {
 			if len(members[t]) == 0 {
 				values[t] = "unknown"
 				continue
 			}
-			if strings.Contains(v, valueSeparator) || known != "" && v != known {
+			family := b.c.family(t)
+			if strings.Contains(v, valueSeparator) || known[family] != "" && v != known[family] {
 				differs = true
 			}
-			known = v
+			known[family] = v
 		}
 		if differs {
 			b.c.Fairness.Parity = append(b.c.Fairness.Parity, Parity{Fact: name, Cause: cause, Values: values})
@@ -91,6 +86,7 @@ func (b *builder) parity() {
 		}
 		add(f.name, f.cause, values)
 	}
+	b.runParity()
 	slices.SortStableFunc(b.c.Fairness.Parity, func(x, y Parity) int {
 		rank := func(c Cause) int {
 			if c == CauseEnvironment {
@@ -130,6 +126,14 @@ func (b *builder) settingCause(name string, members [][]*record.MemberFacts) Cau
 		return CauseVersion
 	}
 	return CauseEnvironment
+}
+
+// memoryText is a machine's memory: equal ones report a few MB apart.
+func memoryText(m record.MachineFacts) string {
+	if m.MemoryMB == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f GiB", float64(m.MemoryMB)/1024)
 }
 
 func positive(n int64) string {

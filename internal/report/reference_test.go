@@ -76,7 +76,7 @@ func referenceRun(t testing.TB) Input {
 // percentages. There are no windows, so of single iterations there are no
 // intervals.
 func TestReferenceRecord(t *testing.T) {
-	c, err := Load(write(t, referenceRun(t)))
+	c, err := Load(write(t, referenceRun(t)), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

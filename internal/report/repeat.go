@@ -12,48 +12,11 @@ import (
 )
 
 func (c *Comparison) repeatSection() section {
-	r := &c.Run
 	s := section{ID: "repeat", Title: "How to repeat it"}
-	s.Blocks = append(s.Blocks, c.recipe()...)
-	t := &sheet{Caption: "Settings", Columns: []column{{Head: "setting"}, {Head: "value", Wrap: true}}}
-	add := func(name, value string) {
-		t.Rows = append(t.Rows, row{Cells: []cell{{Text: name}, {Text: cmp.Or(value, none)}}})
-	}
-	x := &r.Settings
-	add("workload", x.Workload)
-	add("seed", fmt.Sprint(x.Seed))
-	add("workers", fmt.Sprint(x.Workers))
-	add("ops-per-worker", thousands(x.OpsPerWorker))
-	add("mix", mixText(x.Mix))
-	add("insert-batch, find-batch, find-limit", fmt.Sprintf("%d, %d, %d", x.InsertBatch, x.FindBatch, x.FindLimit))
-	add("duration, warm-up, pause between cells", fmt.Sprintf("%s, %s, %s", seconds(x.Duration.Seconds()), durationText(x.Warmup), durationText(r.Interval)))
-	if x.Rate > 0 {
-		add("rate", number(x.Rate)+" commands/s")
-	}
-	add("order", r.Order)
-	add("read preference", x.ReadPreference)
-	add("write concern", cmp.Or(x.WriteConcern, "the server's default"))
-	if x.OpTimeout > 0 {
-		add("op-timeout", x.OpTimeout.String())
-	}
-	add("tool", strings.TrimSpace(fmt.Sprintf("sandbox %s %s", r.Tool.Version, r.Tool.Commit)))
-	add("built and run with", fmt.Sprintf("%s on %s/%s", r.Tool.GoVersion, r.Tool.OS, r.Tool.Arch))
-	if m := r.LoadHost; m != (record.MachineFacts{}) {
-		add("load host", machineText(m))
-	}
-	for i := range c.Targets {
-		if v := c.Targets[i].GitVersion; v != "" {
-			add("git version of "+c.Targets[i].Name, v)
-		}
-	}
-	s.Blocks = append(s.Blocks, block{Table: t})
-
-	if len(r.Files) > 0 {
-		files := &sheet{Caption: "Input files; the record keeps a copy of each", Columns: []column{{Head: "file"}, {Head: "SHA-256", Whole: true}}}
-		for _, f := range r.Files {
-			files.Rows = append(files.Rows, row{Cells: []cell{{Text: f.Name}, {Text: f.SHA256}}})
-		}
-		s.Blocks = append(s.Blocks, block{Table: files})
+	s.Blocks = append(s.Blocks, c.recipes()...)
+	s.Blocks = append(s.Blocks, block{Table: c.settingsTable()})
+	for i := range c.heads() {
+		s.Blocks = append(s.Blocks, block{Table: c.fileTable(&c.heads()[i])})
 	}
 	if len(c.Fairness.Sequences) > 0 {
 		prints := &sheet{
@@ -81,16 +44,100 @@ func (c *Comparison) repeatSection() section {
 		}
 		s.Blocks = append(s.Blocks, block{Table: prints})
 	}
-	return s
+	return s.withoutEmpty()
 }
 
-// recipe is the whole way from nothing to this report, to be copied.
-func (c *Comparison) recipe() []block {
-	r := &c.Run
+// settingsTable has a column for every run.
+func (c *Comparison) settingsTable() *sheet {
+	t := &sheet{Caption: "Settings", Columns: []column{{Head: "setting"}}}
+	for i, head := range c.heads() {
+		t.Columns = append(t.Columns, column{Head: head.Label, Wrap: true})
+		c.settings(&head.Run, i, func(name, value string) {
+			k := slices.IndexFunc(t.Rows, func(r row) bool { return r.Cells[0].Text == name })
+			if k < 0 {
+				k = len(t.Rows)
+				t.Rows = append(t.Rows, row{Cells: []cell{{Text: name}}})
+				for range c.heads() {
+					t.Rows[k].Cells = append(t.Rows[k].Cells, cell{Text: none})
+				}
+			}
+			t.Rows[k].Cells[i+1].Text = cmp.Or(value, none)
+		})
+	}
+	return t
+}
+
+func (c *Comparison) settings(r *record.Run, run int, add func(name, value string)) {
+	x := &r.Settings
+	add("workload", x.Workload)
+	add("seed", fmt.Sprint(x.Seed))
+	add("workers", fmt.Sprint(x.Workers))
+	add("ops-per-worker", thousands(x.OpsPerWorker))
+	add("mix", mixText(x.Mix))
+	add("insert-batch, find-batch, find-limit", fmt.Sprintf("%d, %d, %d", x.InsertBatch, x.FindBatch, x.FindLimit))
+	add("duration, warm-up, pause between cells", fmt.Sprintf("%s, %s, %s", seconds(x.Duration.Seconds()), durationText(x.Warmup), durationText(r.Interval)))
+	if x.Rate > 0 {
+		add("rate", number(x.Rate)+" commands/s")
+	}
+	add("order", r.Order)
+	add("read preference", x.ReadPreference)
+	add("write concern", cmp.Or(x.WriteConcern, "the server's default"))
+	if x.OpTimeout > 0 {
+		add("op-timeout", x.OpTimeout.String())
+	}
+	add("tool", strings.TrimSpace(fmt.Sprintf("sandbox %s %s", r.Tool.Version, r.Tool.Commit)))
+	add("built and run with", fmt.Sprintf("%s on %s/%s", r.Tool.GoVersion, r.Tool.OS, r.Tool.Arch))
+	if m := r.LoadHost; m != (record.MachineFacts{}) {
+		add("load host", machineText(m))
+	}
+	for i := range c.Targets {
+		if v := c.Targets[i].GitVersion; v != "" && c.Targets[i].Run == run {
+			add("git version of "+c.Targets[i].Name, v)
+		}
+	}
+}
+
+func (c *Comparison) fileTable(head *RunHead) *sheet {
+	files := &sheet{Caption: "Input files; the record keeps a copy of each", Columns: []column{{Head: "file"}, {Head: "SHA-256", Whole: true}}}
+	if len(c.Runs) > 0 {
+		files.Caption = "Input files of run " + head.Label + "; the record keeps a copy of each"
+	}
+	for _, f := range head.Files {
+		files.Rows = append(files.Rows, row{Cells: []cell{{Text: f.Name}, {Text: f.SHA256}}})
+	}
+	return files
+}
+
+// recipes are the whole way from nothing to this report, to be copied.
+func (c *Comparison) recipes() []block {
+	if len(c.Runs) == 0 {
+		blocks := recipe(&c.Run)
+		if len(blocks) > 0 && madeByBench(&c.Run) {
+			blocks = append(blocks, c.fingerprintRecipe()...)
+		}
+		return blocks
+	}
+	compare := []string{"sandbox", "compare"}
+	var blocks []block
+	for i := range c.Runs {
+		r := &c.Runs[i].Run
+		blocks = append(blocks, block{Text: fmt.Sprintf("Run %s:", c.Runs[i].Label)})
+		blocks = append(blocks, recipe(r)...)
+		compare = append(compare, r.ID)
+	}
+	blocks = append(blocks, block{Text: "With all records in runs/:"}, block{Code: []string{shellQuote(compare)}})
+	return append(blocks, c.fingerprintRecipe()...)
+}
+
+// madeByBench tells a run of a bench from one of the load generator alone.
+func madeByBench(r *record.Run) bool { return len(r.CommandLine) > 1 && r.CommandLine[1] == "bench" }
+
+// recipe repeats one run.
+func recipe(r *record.Run) []block {
 	if len(r.CommandLine) == 0 {
 		return nil
 	}
-	if len(r.CommandLine) < 2 || r.CommandLine[1] != "bench" {
+	if !madeByBench(r) {
 		return []block{{Code: []string{shellQuote(r.CommandLine), "sandbox report"}}}
 	}
 	up := []string{"sandbox", "up"}
@@ -121,7 +168,7 @@ func (c *Comparison) recipe() []block {
 			". The first lines write the environment's files from the copies in the record; variables that were set outside of files are not among them."})
 	}
 	commands = append(commands, shellQuote(r.CommandLine), "sandbox report", shellQuote(append([]string{"sandbox", "down"}, environmentFlag(r.Environment)...)))
-	return append(append(blocks, block{Code: commands}), c.fingerprintRecipe()...)
+	return append(blocks, block{Code: commands})
 }
 
 func environmentFlag(name string) []string {
@@ -206,10 +253,7 @@ func machineText(m record.MachineFacts) string {
 	if m.CPUs > 0 {
 		parts = append(parts, plural(m.CPUs, "CPU", "CPUs"))
 	}
-	if m.MemoryMB > 0 {
-		parts = append(parts, fmt.Sprintf("%.1f GiB", float64(m.MemoryMB)/1024))
-	}
-	for _, s := range []string{m.CPUModel, m.OS, m.Kernel} {
+	for _, s := range []string{memoryText(m), m.CPUModel, m.OS, m.Kernel} {
 		if s != "" {
 			parts = append(parts, s)
 		}

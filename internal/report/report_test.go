@@ -550,14 +550,14 @@ func TestLoadReadsWhatARunWrote(t *testing.T) {
 		in.Cells[i].Settings = nil // a record has one set of settings
 	}
 	want := string(render(t, FormatText, build(t, in)))
-	c, err := Load(write(t, in))
+	c, err := Load(write(t, in), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := string(render(t, FormatText, c)); got != want {
 		t.Errorf("from disk:\n%s\nfrom memory:\n%s", got, want)
 	}
-	if _, err := Load(t.TempDir()); err == nil {
+	if _, err := Load(t.TempDir(), Options{}); err == nil {
 		t.Error("a folder without a record was compared")
 	}
 }
@@ -580,7 +580,7 @@ func TestRecipe(t *testing.T) {
 		change(&in.Run)
 		c := &Comparison{Run: in.Run}
 		var lines []string
-		for _, b := range c.recipe() {
+		for _, b := range recipe(&c.Run) {
 			lines = append(lines, b.Code...)
 		}
 		return strings.Join(lines, "\n")

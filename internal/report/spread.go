@@ -184,7 +184,7 @@ func wholeWindows(windows []record.Window) []record.Window {
 // depends on nothing but the record.
 func (b *builder) seed(g, t int, operation string) uint64 {
 	h := fnv.New64a()
-	group := &b.c.Groups[g]
-	_, _ = fmt.Fprintf(h, "%d\x00%s\x00%d\x00%s\x00%s", b.c.Run.Settings.Seed, b.c.Targets[t].Name, group.Size, group.Variant, operation)
+	group, target := &b.c.Groups[g], &b.c.Targets[t]
+	_, _ = fmt.Fprintf(h, "%d\x00%s\x00%d\x00%s\x00%s", b.c.runOf(target).Settings.Seed, target.Origin, group.Size, group.Variant, operation)
 	return h.Sum64()
 }

@@ -24,12 +24,16 @@ const defaultWidth = 100
 
 // RenderText writes c for a terminal.
 func RenderText(w io.Writer, c *Comparison, o TextOptions) error {
+	t := newTextWriter(w, o)
+	t.page(newPage(c))
+	return t.w.Flush() // bufio keeps the first error
+}
+
+func newTextWriter(w io.Writer, o TextOptions) *textWriter {
 	if o.Width <= 0 {
 		o.Width = defaultWidth
 	}
-	t := &textWriter{w: bufio.NewWriter(w), o: o}
-	t.page(newPage(c))
-	return t.w.Flush() // bufio keeps the first error
+	return &textWriter{w: bufio.NewWriter(w), o: o}
 }
 
 type textWriter struct {
@@ -104,12 +108,17 @@ func wrap(s string, width int) []string {
 	return append(lines, current)
 }
 
-func (t *textWriter) page(p *page) {
+// head writes what stands above the answers.
+func (t *textWriter) head(p *page) {
 	t.banner(p.Banner)
 	t.line(t.paint(ansiBold, printable(p.Title)))
 	for _, s := range p.Subtitle {
 		t.wrapped("", s)
 	}
+}
+
+func (t *textWriter) page(p *page) {
+	t.head(p)
 	t.line("")
 	for _, g := range p.Glance {
 		for i, answer := range g.Answers {

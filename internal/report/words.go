@@ -167,13 +167,17 @@ func mixText(mix map[string]int) string {
 
 // Verdict is the outcome of a difference in words.
 func (d *Difference) Verdict() string {
+	word := d.Ratio.Verdict(d.Direction)
 	if d.Metric == MetricCPUPrimary || d.Metric == MetricCPUSecondary {
 		switch d.Ratio.Outcome(d.Direction) {
 		case stats.Faster:
-			return "less CPU"
+			word = "less CPU"
 		case stats.Slower:
-			return "more CPU"
+			word = "more CPU"
 		}
 	}
-	return d.Ratio.Verdict(d.Direction)
+	if d.onlyNoise() {
+		word += ", but no more than A/A"
+	}
+	return word
 }
