@@ -182,7 +182,7 @@ func TestInProcess(t *testing.T) {
 	}
 	// The same engine answers the same commands alike, however its workers
 	// interleave and whatever a warm-up read.
-	comparison, err := report.Load(result.Dir)
+	comparison, err := report.Load(result.Dir, report.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
