@@ -31,8 +31,7 @@ func renderHTML(w io.Writer, c *Comparison) error {
 	for i := range c.Targets {
 		p.Series = append(p.Series, i+1)
 	}
-	p.Footer = fmt.Sprintf("%s All latencies are service times; all intervals are 95 %%. "+
-		"Tab reaches every chart, the arrow keys its points; a legend's buttons switch series.", c.madeBy())
+	p.Footer = c.madeBy() + " All latencies are service times; all intervals are 95 %."
 	var buffer strings.Builder
 	if err := t.Execute(&buffer, p); err != nil {
 		return err

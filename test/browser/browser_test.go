@@ -236,7 +236,9 @@ func TestReports(t *testing.T) {
 			for _, bad := range x.ugly() {
 				t.Error(bad)
 			}
-			x.picture(name+".pdf", chromedp.PrintToPDF())
+			x.media("", "dark") // the printer's own, whatever the reader's screen is
+			x.picture(name+".pdf", chromedp.PrintToPDF(chromedp.PDFPaper(chromedp.PaperA4)))
+			x.media("screen", "light")
 			x.do(chromedp.EmulateViewport(390, 844))
 			for _, bad := range x.ugly() {
 				t.Errorf("on a telephone: %s", bad)
