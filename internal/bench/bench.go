@@ -164,7 +164,7 @@ func (b *bench) open(ctx context.Context) error {
 	run := record.Run{
 		Started: b.Now().UTC(), Environment: b.Environment, Platform: b.Platform, Engine: engineOf(targets),
 		Tool: b.Tool, CommandLine: b.CommandLine, Settings: b.Settings, Sizes: b.Sizes, Order: b.Order,
-		Baseline: b.Baseline, Targets: targets, Files: b.Files, LoadHost: host, Interval: b.Interval,
+		Baseline: b.Baseline, Targets: targets, Files: b.Files, Variables: b.Variables, LoadHost: host, Interval: b.Interval,
 		Warnings: warnings,
 	}
 	if run.Baseline == "" {

@@ -39,6 +39,7 @@ type Options struct {
 	Tool        record.Tool
 	CommandLine []string // redacted on its way into the record
 	Files       []record.InputFile
+	Variables   []record.Variable
 
 	Settings record.Settings
 	Sizes    []record.Size

@@ -173,7 +173,7 @@ func (f *follower) open() error {
 		run := record.Run{
 			Started: f.Now().UTC(), Environment: f.Environment, Platform: f.Platform, Tool: f.Tool, CommandLine: f.CommandLine,
 			Settings: f.Settings, Sizes: f.Sizes, Order: f.Order, Baseline: cmp.Or(f.Baseline, f.Targets[0].Name),
-			Files: f.Files, Interval: f.Interval,
+			Files: f.Files, Variables: f.Variables, Interval: f.Interval,
 		}
 		for _, t := range f.Targets {
 			run.Targets = append(run.Targets, t.described())

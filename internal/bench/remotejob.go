@@ -24,6 +24,7 @@ type jobFile struct {
 	Platform    string             `json:"platform"`
 	CommandLine []string           `json:"command_line"`
 	Files       []record.InputFile `json:"files"`
+	Variables   []record.Variable  `json:"variables"`
 	Settings    record.Settings    `json:"settings"`
 	Sizes       []record.Size      `json:"sizes"`
 	Order       string             `json:"order"`
@@ -43,7 +44,7 @@ type jobTarget struct {
 func encodeJob(o Options) ([]byte, error) {
 	job := jobFile{
 		ID: o.ID, RunsDir: o.RunsDir, Environment: o.Environment, Platform: o.Platform, CommandLine: o.CommandLine,
-		Files: o.Files, Settings: o.Settings, Sizes: o.Sizes, Order: o.Order, Baseline: o.Baseline,
+		Files: o.Files, Variables: o.Variables, Settings: o.Settings, Sizes: o.Sizes, Order: o.Order, Baseline: o.Baseline,
 		Interval: o.Interval, Reruns: o.Reruns,
 	}
 	for _, t := range o.Targets {
@@ -59,7 +60,7 @@ func decodeJob(data []byte) (Options, error) {
 	}
 	o := Options{
 		ID: job.ID, RunsDir: job.RunsDir, Environment: job.Environment, Platform: job.Platform, CommandLine: job.CommandLine,
-		Files: job.Files, Settings: job.Settings, Sizes: job.Sizes, Order: job.Order, Baseline: job.Baseline,
+		Files: job.Files, Variables: job.Variables, Settings: job.Settings, Sizes: job.Sizes, Order: job.Order, Baseline: job.Baseline,
 		Interval: job.Interval, Reruns: job.Reruns,
 	}
 	for _, t := range job.Targets {

@@ -129,6 +129,7 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 		Tool:        a.tool(),
 		CommandLine: append([]string{"sandbox"}, a.args...),
 		Files:       inputFiles(inventory.Files),
+		Variables:   variables(inventory.Given),
 		RunsDir:     a.runsDir(),
 		Runner:      newRunner(),
 		Gone: func() bool {
@@ -222,6 +223,18 @@ func (o *benchOptions) resumeNewest(a *app, options *bench.Options) error {
 		o.targets = append(o.targets, t.Name)
 	}
 	return nil
+}
+
+// variables is nil when it is not known what was given.
+func variables(given []environment.Given) []record.Variable {
+	if given == nil {
+		return nil
+	}
+	list := []record.Variable{}
+	for _, v := range given {
+		list = append(list, record.Variable(v))
+	}
+	return list
 }
 
 func inputFiles(files []environment.File) []record.InputFile {

@@ -28,7 +28,7 @@ const (
 // expand turns the resolved variables into a Spec. It reports what is wrong
 // and goes on; the result counts only when nothing was.
 func (l *loader) expand(name string) *Spec {
-	spec := &Spec{Name: name, Platform: GCP, Files: l.files}
+	spec := &Spec{Name: name, Platform: GCP, Files: l.files, Given: l.given()}
 	if platform := l.text("platform"); platform != "" {
 		spec.Platform = Platform(platform)
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	hcljson "github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
 // Limits that keep the parser, which is recursive and in places quadratic,
@@ -258,7 +260,7 @@ func (l *loader) readFile(in files, name string) {
 			l.unknownVariable(&attr.NameRange, key)
 			continue
 		}
-		l.sources[key] = &source{attr.NameRange, attr.Expr}
+		l.sources[key] = &source{name: attr.NameRange, expr: attr.Expr}
 	}
 }
 
@@ -310,8 +312,12 @@ func (l *loader) setText(origin, before, name, value string) {
 	if before != "" {
 		nameRange = rangeOf(origin, "", strings.TrimSuffix(before, "="))
 	}
+	given := &Given{Name: name, Value: value, Sensitive: v.sensitive}
+	if v.sensitive {
+		given.Value = secret.Redacted
+	}
 	if v.primitive() {
-		l.sources[name] = &source{nameRange, hcl.StaticExpr(cty.StringVal(value), at)}
+		l.sources[name] = &source{nameRange, hcl.StaticExpr(cty.StringVal(value), at), given}
 		return
 	}
 	if len(value) > maxFileBytes {
@@ -325,8 +331,21 @@ func (l *loader) setText(origin, before, name, value string) {
 	expr, diags := hclsyntax.ParseExpression([]byte(value), origin, at.Start)
 	l.problems.syntax(diags)
 	if !diags.HasErrors() {
-		l.sources[name] = &source{nameRange, expr}
+		l.sources[name] = &source{nameRange, expr, given}
 	}
+}
+
+// given are the variables that -var or TF_VAR_ set and nothing after it, by
+// name. The platform is the environment's own.
+func (l *loader) given() []Given {
+	list := []Given{}
+	for name, s := range l.sources {
+		if s.given != nil && name != "platform" {
+			list = append(list, *s.given)
+		}
+	}
+	slices.SortFunc(list, func(x, y Given) int { return strings.Compare(x.Name, y.Name) })
+	return list
 }
 
 // rangeOf is the place of text in a source that starts with before. Column

@@ -207,6 +207,27 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// What was set outside of files is kept for whoever repeats it, unless
+// something else had the last word; secrets are not.
+func TestGiven(t *testing.T) {
+	in := memory{"a.tfvars": sound + `region = "file-x1"`}
+	spec := mustLoad(t, in, Options{
+		Name: "given", Platform: "local",
+		Environ: []string{"TF_VAR_region=env-x1", "TF_VAR_plgm_type=n2-highcpu-8", "TF_VAR_pmm_port=1", "TF_VAR_ldap_servers={}"},
+		Args:    []Arg{{Var, "platform=gcp"}, {Var, "prefix=first"}, {VarFile, "a.tfvars"}, {Var, "prefix=second"}, {Var, "pmm_port=8444"}},
+	})
+	want := []Given{
+		{Name: "ldap_servers", Value: "[redacted]", Sensitive: true}, {Name: "plgm_type", Value: "n2-highcpu-8"},
+		{Name: "pmm_port", Value: "8444"}, {Name: "prefix", Value: "second"},
+	}
+	if diff := cmp.Diff(want, spec.Given); diff != "" {
+		t.Error(diff)
+	}
+	if spec := mustLoad(t, in, Options{Args: []Arg{{VarFile, "a.tfvars"}}}); spec.Given == nil || len(spec.Given) != 0 {
+		t.Errorf("of a file alone: %#v", spec.Given)
+	}
+}
+
 // A file given twice, and equal settings in whatever order, give the same.
 func TestOrderOfEqualSettings(t *testing.T) {
 	in := memory{"a.tfvars": sound + `region = "same-x1"`, "b.tfvars": `region = "same-x1"`, "c.tfvars": `plgm_type = "n2-highcpu-8"`}

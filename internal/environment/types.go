@@ -33,6 +33,8 @@ type Spec struct {
 	// Variables are the sources of variables as Terraform is to have them.
 	// They are not stored: values may be secret.
 	Variables Variables `json:"-"`
+	// Given are the variables that were set outside of files.
+	Given []Given `json:"-"`
 	// Settings are the environment-wide settings that apply to the
 	// platform, in the schema's order.
 	Settings []Setting `json:"settings,omitempty"`
@@ -122,6 +124,15 @@ type PMMServer struct {
 	ForwardPort int    `json:"forward_port"`
 }
 
+// Given is a variable that -var or TF_VAR_name set, and nothing after it.
+type Given struct {
+	Name string `json:"name"`
+	// Value is the text as given, and that it was redacted for a sensitive
+	// variable.
+	Value     string `json:"value"`
+	Sensitive bool   `json:"sensitive,omitempty"`
+}
+
 // Variables are where the variables come from, in Terraform's order of
 // precedence.
 type Variables struct {
@@ -138,6 +149,9 @@ type Inventory struct {
 	Environment   string   `json:"environment"`
 	Platform      Platform `json:"platform"`
 	Files         []File   `json:"files"`
+	// Given is nil in the inventory of an earlier program, which did not
+	// keep it.
+	Given []Given `json:"given"`
 	// Username authenticates against "admin" with the secret in
 	// PasswordFile (relative to the inventory's folder).
 	Username     string            `json:"username"`

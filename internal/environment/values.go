@@ -17,6 +17,8 @@ import (
 type source struct {
 	name hcl.Range
 	expr hcl.Expression
+	// given is set for a text outside of files.
+	given *Given
 }
 
 // place finds an element of the source's expression: the range of its key and

@@ -164,7 +164,7 @@ func Run(ctx context.Context, o Options) (*environment.Inventory, error) {
 // plan returns the inventory to fill in.
 func plan(o Options) (*environment.Inventory, error) {
 	inv := *o.Inventory
-	inv.Environment, inv.Platform, inv.Files = o.Spec.Name, o.Spec.Platform, o.Spec.Files
+	inv.Environment, inv.Platform, inv.Files, inv.Given = o.Spec.Name, o.Spec.Platform, o.Spec.Files, o.Spec.Given
 	inv.Username, inv.PasswordFile = BenchmarkUser, BenchmarkPasswordFile
 	if inv.PMM == nil && o.Spec.Cloud != nil {
 		inv.PMM = o.Spec.Cloud.PMM

@@ -144,7 +144,7 @@ func startedWith(d environment.DeploymentState) []string {
 // extend adds the deployments that do not exist yet, with their ports, in
 // the spec's order.
 func (p *Platform) extend(inv *environment.Inventory, spec *environment.Spec, plans map[string]DeploymentPlan) error {
-	inv.Files = spec.Files
+	inv.Files, inv.Given = spec.Files, spec.Given
 	inv.Username, inv.PasswordFile = Username, passwordFile
 	have := map[string]environment.DeploymentState{}
 	ports := map[string]int{} // by member

@@ -33,6 +33,21 @@ func redactArgs(args []string) []string {
 	return out
 }
 
+// redactVariables replaces secrets in values, and the values of variables
+// that are named like secrets.
+func redactVariables(list []Variable) []Variable {
+	if list == nil {
+		return nil
+	}
+	out := make([]Variable, len(list))
+	for i, v := range list {
+		assignment := v.Name + "="
+		v.Value = strings.TrimPrefix(Redact(assignment+v.Value), assignment)
+		out[i] = v
+	}
+	return out
+}
+
 // errSecret is the refusal to write a document that holds a password.
 var errSecret = errors.New("refused: it holds a connection string with a password")
 

@@ -40,6 +40,21 @@ func TestRedactArgs(t *testing.T) {
 	}
 }
 
+func TestRedactVariables(t *testing.T) {
+	got := redactVariables([]Variable{
+		{Name: "region", Value: "europe-west1"}, {Name: "admin_password", Value: "hush"}, {Name: "uri", Value: "mongodb://u:hush@h/"}, {Name: "empty"},
+	})
+	want := []Variable{
+		{Name: "region", Value: "europe-west1"}, {Name: "admin_password", Value: "[redacted]"}, {Name: "uri", Value: "mongodb://u:[redacted]@h/"}, {Name: "empty"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if redactVariables(nil) != nil || redactVariables([]Variable{}) == nil {
+		t.Error("what is not known and what was not given are the same")
+	}
+}
+
 func TestGuard(t *testing.T) {
 	for text, want := range map[string]error{
 		`{"uri":"mongodb://admin:hunter2@h"}`:                 errSecret,

@@ -33,13 +33,16 @@ type Run struct {
 	Settings    Settings `json:"settings"`
 	Sizes       []Size   `json:"sizes"`
 	// Order is sequential, interleaved or random.
-	Order    string        `json:"order"`
-	Baseline string        `json:"baseline"`
-	Targets  []Target      `json:"targets"`
-	Files    []InputFile   `json:"files,omitempty"`
-	LoadHost MachineFacts  `json:"load_host"`
-	Warnings []string      `json:"warnings,omitempty"`
-	Interval time.Duration `json:"interval_ns"` // pause between cells
+	Order    string       `json:"order"`
+	Baseline string       `json:"baseline"`
+	Targets  []Target     `json:"targets"`
+	Files    []InputFile  `json:"files,omitempty"`
+	LoadHost MachineFacts `json:"load_host"`
+	// Variables were set outside of files when the environment was made; nil
+	// when that is not known.
+	Variables []Variable    `json:"variables"`
+	Warnings  []string      `json:"warnings,omitempty"`
+	Interval  time.Duration `json:"interval_ns"` // pause between cells
 }
 
 // Tool identifies the program that made the record.
@@ -124,6 +127,14 @@ type InputFile struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"`
 	Text   string `json:"text"`
+}
+
+// Variable is a variable of the environment that no file set.
+type Variable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"` // redacted when it is secret
+	// Sensitive: its value is not recorded.
+	Sensitive bool `json:"sensitive,omitempty"`
 }
 
 // DefaultVariant is the variant of a run that sweeps nothing.

@@ -218,6 +218,7 @@ func (w *Writer) SetRun(run Run) error {
 		files[i] = f
 	}
 	run.Files = files
+	run.Variables = redactVariables(run.Variables)
 	if err := writeJSON(filepath.Join(w.dir, runFile), run); err != nil {
 		return err
 	}

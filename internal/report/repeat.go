@@ -163,12 +163,40 @@ func recipe(r *record.Run) []block {
 		if r.Platform != "" {
 			up = append(up, "--platform", r.Platform)
 		}
+		up = append(up, variableFlags(r.Variables)...)
 		commands = append(commands, shellQuote(up))
 		blocks = append(blocks, block{Text: "With this record in runs/ and sandbox " + cmp.Or(r.Tool.Version, "of the version below") +
-			". The first lines write the environment's files from the copies in the record; variables that were set outside of files are not among them."})
+			". The first lines write the environment's files from the copies in the record" + variablesNote(r.Variables)})
 	}
 	commands = append(commands, shellQuote(r.CommandLine), "sandbox report", shellQuote(append([]string{"sandbox", "down"}, environmentFlag(r.Environment)...)))
 	return append(blocks, block{Code: commands})
+}
+
+// variableFlags set again what was set outside of files.
+func variableFlags(variables []record.Variable) (flags []string) {
+	for _, v := range variables {
+		flags = append(flags, "-var", v.Name+"="+v.Value)
+	}
+	return flags
+}
+
+// variablesNote ends the sentence on where the environment comes from.
+func variablesNote(variables []record.Variable) string {
+	var secrets []string
+	for _, v := range variables {
+		if v.Sensitive {
+			secrets = append(secrets, v.Name)
+		}
+	}
+	switch {
+	case variables == nil:
+		return "; variables that were set outside of files are not among them."
+	case len(secrets) > 0:
+		return fmt.Sprintf("; -var sets what was set outside of files. What %s was set to is secret: fill it in.", list(secrets))
+	case len(variables) > 0:
+		return "; -var sets what was set outside of files."
+	}
+	return "; nothing was set outside of them."
 }
 
 func environmentFlag(name string) []string {

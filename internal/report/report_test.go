@@ -610,6 +610,17 @@ sandbox bench --sizes 1k
 sandbox report
 sandbox down -env quickstart`,
 		},
+		"variables outside of files": {
+			func(r *record.Run) {
+				r.ID, r.Environment, r.Platform = "r1", "quickstart", "gcp"
+				r.Files = []record.InputFile{{Name: "quickstart.tfvars"}}
+				r.Variables = []record.Variable{{Name: "ldap_servers", Value: "[redacted]", Sensitive: true}, {Name: "replsets", Value: `{ rs1 = {} }`}}
+			}, `jq -j '.files[0].text' runs/r1/run.json > quickstart.tfvars
+sandbox up -var-file quickstart.tfvars --platform gcp -var 'ldap_servers=[redacted]' -var 'replsets={ rs1 = {} }'
+sandbox bench --sizes 1k
+sandbox report
+sandbox down -env quickstart`,
+		},
 		"no environment": {
 			func(r *record.Run) { r.CommandLine = []string{"sandbox", "workload", "run", "--size", "1k"} },
 			"sandbox workload run --size 1k\nsandbox report",
