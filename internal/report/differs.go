@@ -123,11 +123,12 @@ func marked(d *Difference) cell {
 		return noCell()
 	}
 	text := change(d.Ratio.Value)
-	if d.onlyNoise() {
+	switch {
+	case d.onlyNoise():
 		text += "~"
-	} else if d.Ratio.Differs() {
+	case d.Ratio.Differs():
 		text += "*"
-	} else {
+	default:
 		text += " " // keeps the columns aligned
 	}
 	return cell{Text: text, Tone: d.tone()}

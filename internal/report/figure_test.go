@@ -185,7 +185,10 @@ func TestCourseNumbers(t *testing.T) {
 	in := published(t)
 	c := compared(t, "published")
 	var first record.Window
-	for w := range in.find(t, "psmdb80", 4_000_000, 1).Windows {
+	for w, err := range in.find(t, "psmdb80", 4_000_000, 1).Windows {
+		if err != nil {
+			t.Fatal(err)
+		}
 		first = w
 		break
 	}
