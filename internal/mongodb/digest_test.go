@@ -131,8 +131,8 @@ func FuzzDigest(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add([]byte(raw))
-		f.Add([]byte(raw[:len(raw)-1]))
+		f.Add(raw)
+		f.Add(raw[:len(raw)-1])
 	}
 	f.Add([]byte("\x0c\x00\x00\x00\x03a\x00\xff\xff\xff\x7f\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
