@@ -35,7 +35,7 @@ days and machines is in no interval: only repeated runs show it.
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error { return runCompare(a, o, args) },
 	}
-	o.add(cmd, "compare.<format> in this folder")
+	o.add(cmd, "compare.<format> in this folder", "that of the same name in the first run")
 	cmd.Flags().StringSliceVar(&o.labels, "label", nil, "`name` of a run in the report; once for every run, in their order")
 	return cmd
 }

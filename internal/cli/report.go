@@ -56,15 +56,15 @@ format of Go benchmarks, for benchstat -col target.
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return runReport(a, o, args) },
 	}
-	o.add(cmd, "report.<format> in the run's folder")
+	o.add(cmd, "report.<format> in the run's folder", "the run's")
 	return cmd
 }
 
-func (o *reportOptions) add(cmd *cobra.Command, auto string) {
+func (o *reportOptions) add(cmd *cobra.Command, auto, baseline string) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.format, "format", report.FormatText, strings.Join(report.Formats(), ", "))
 	flags.StringVarP(&o.output, "output", "o", "", "write to `FILE` in place of standard output; auto is "+auto)
-	flags.StringVar(&o.baseline, "baseline", "", "the `target` that all others are compared with (default: the run's)")
+	flags.StringVar(&o.baseline, "baseline", "", "the `target` that all others are compared with (default: "+baseline+")")
 	flags.StringArrayVar(&o.checks, "check", nil, "`claim` that must be proven, else the exit code is 3; may be repeated")
 }
 
