@@ -28,11 +28,13 @@ import (
 type cloudOptions struct {
 	terraformBin string
 	autoApprove  bool
+	owner        string
 }
 
 func (o *cloudOptions) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.terraformBin, "terraform-bin", "", "`program` to run: OpenTofu or Terraform (default: tofu, else terraform, from PATH)")
 	cmd.Flags().BoolVar(&o.autoApprove, "auto-approve", false, "do not ask before what costs money or removes something")
+	cmd.Flags().StringVar(&o.owner, "owner", "", "`name` of whom the environment belongs to, as a label in the cloud (default: as before, else the user of this machine)")
 }
 
 // stateDir is the folder of an environment's state.
@@ -41,12 +43,12 @@ func (a *app) stateDir(name string) string { return filepath.Join(a.stateRoot(),
 // cloud opens the gcp platform's state of an environment. The project counts
 // where the state names none.
 func (a *app) cloud(name string, o cloudOptions, ttl time.Duration, project string, progress func(gcp.Event)) *gcp.Platform {
-	owner := ""
+	me := ""
 	if u, err := user.Current(); err == nil {
-		owner = u.Username
+		me = u.Username
 	}
 	return gcp.New(gcp.Options{
-		Dir: a.stateDir(name), Environment: name, TerraformBin: o.terraformBin, Owner: owner, TTL: ttl,
+		Dir: a.stateDir(name), Environment: name, TerraformBin: o.terraformBin, Owner: o.owner, User: me, TTL: ttl,
 		Project: project, Environ: a.environ, Progress: progress, Now: a.now,
 	})
 }
@@ -410,31 +412,13 @@ func downCloud(ctx context.Context, a *app, o *downOptions, name, project string
 	if err != nil {
 		return cloudError(err, again)
 	}
-	left, err := platform.Leftovers(ctx)
+	left, err := removeLeftovers(ctx, a, o, name, project, removed, "These bear the environment's name and are not in its state.")
 	if err != nil {
-		return cloudError(err, again)
+		return err
 	}
 	if len(left) > 0 {
 		showResources(a, left)
-		if err := approve(c, o.cloud.autoApprove, fmt.Sprintf("These bear the environment's name and are not in its state. Remove all %d?", len(left))); err != nil {
-			return err
-		}
-		progress := newStepProgress(c)
-		err := a.cloud(name, o.cloud, 0, project, progress.resource).Remove(ctx, left)
-		progress.close()
-		if err != nil {
-			return cloudError(err, again)
-		}
-		for _, r := range left {
-			removed[r.Kind]++
-		}
-		if left, err = platform.Leftovers(ctx); err != nil {
-			return cloudError(err, again)
-		}
-		if len(left) > 0 {
-			showResources(a, left)
-			return fail(exitCloud, fmt.Errorf("%s: %s left", name, plural(len(left), "resource")), again)
-		}
+		return fail(exitCloud, fmt.Errorf("%s: %s left", name, plural(len(left), "resource")), again)
 	}
 	if err := os.RemoveAll(a.stateDir(name)); err != nil {
 		return fmt.Errorf("remove the state of %s: %w", name, err)
@@ -479,14 +463,4 @@ func (a *app) bringHome(ctx context.Context, o *downOptions, name string, platfo
 	}
 	a.console.Notef("warning: what an unfinished run has measured on the load host is not here: %v", err)
 	return approve(a.console, o.cloud.autoApprove, "Remove the environment, and those measurements with it?")
-}
-
-// showResources lists what exists in the cloud, as progress.
-func showResources(a *app, resources []gcp.Resource) {
-	t := a.newTable("kind", "name", "where", "what")
-	t.SetOutputMirror(a.console.Err)
-	for _, r := range resources {
-		t.AppendRow(table.Row{r.Kind, r.Name, r.Location, r.What})
-	}
-	t.Render()
 }

@@ -30,15 +30,29 @@ func newUp(a *app) *cobra.Command {
 		Use:   "up -var-file FILE",
 		Short: "Create the environment, or repair it; ends when every deployment is healthy",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runUp(cmd.Context(), a, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("ttl") {
+				if o.ttl < 0 {
+					return usagef("--ttl %s: an environment cannot live for less than no time", o.ttl)
+				}
+				if o.ttl == 0 {
+					o.ttl = forEver
+				}
+			}
+			return runUp(cmd.Context(), a, o)
+		},
 	}
 	o.environment.addDescription(cmd)
 	addMongodDir(cmd, &o.mongodDir)
 	o.cloud.add(cmd)
-	cmd.Flags().DurationVar(&o.ttl, "ttl", 0, "how `long` the environment is meant to live, such as 8h: `sandbox sweep` finds it afterwards (0: for ever)")
+	cmd.Flags().DurationVar(&o.ttl, "ttl", 0, "how `long` the environment is meant to live, from when it was made, such as 8h: `sandbox sweep` finds it afterwards (0: for ever; default: as said before, else for ever)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the inventory as JSON")
 	return cmd
 }
+
+// forEver is --ttl 0, which is something else than no --ttl: that leaves the
+// time to live as it is.
+const forEver time.Duration = -1
 
 func runUp(ctx context.Context, a *app, o *upOptions) error {
 	spec, warnings, err := o.environment.load(a)

@@ -75,9 +75,9 @@ func (p *Platform) Destroy(ctx context.Context) (Removed, error) {
 		return removed, log.failure("destroy", err, "")
 	}
 	p.report(Event{Stage: StageDestroy, Phase: Done, Done: log.done, Total: log.total})
-	// The next environment of this name is a new one. The project is kept for
-	// Leftovers, and the exhausted zones for the next choice.
-	s.Created, s.Zones = "", nil
+	// The next environment of this name is a new one. Project and owner are
+	// kept for Leftovers, and the exhausted zones for the next choice.
+	s.Created, s.Zones, s.TTL = "", nil, ""
 	return removed, errors.Join(p.writeSettings(s), removeIfThere(p.inventoryFile()), removeIfThere(filepath.Join(p.workDir(), appliedFile)))
 }
 

@@ -30,10 +30,15 @@ type Options struct {
 	// TerraformBin is the program to run. When empty, tofu or else terraform
 	// is searched for in PATH.
 	TerraformBin string
-	// Owner is put on everything as a label, made to fit.
+	// Owner is who the environment belongs to: it is put on everything as a
+	// label, made to fit, and what bears another is left alone. When empty, it
+	// is who it belonged to before, or else User.
 	Owner string
-	// TTL is how long the environment is meant to live, for Sweep. Zero is
-	// for ever.
+	// User is who runs this.
+	User string
+	// TTL is how long the environment is meant to live from when it was made,
+	// for Sweep. Zero is as long as was said before, and for a new one for
+	// ever; a negative one is for ever.
 	TTL time.Duration
 	// Project is used when the variables name none, and for an environment
 	// whose folder is gone.

@@ -3,6 +3,7 @@ package gcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,11 +88,13 @@ func (p *Platform) Plan(ctx context.Context, spec *environment.Spec, preflight *
 	if err != nil {
 		return nil, err
 	}
-	if s.Created == "" {
-		s.Created = p.o.Now().UTC().Format(createdLayout)
+	// From here on the folder is known to be one of this platform. That the
+	// environment exists is for Apply to write: the plan may be declined.
+	s.Project, s.Region = preflight.Project, preflight.Region
+	if err := p.writeSettings(s); err != nil {
+		return nil, err
 	}
-	s.Project, s.Region, s.Zones = preflight.Project, preflight.Region, preflight.Zones
-	plan := &Plan{spec: spec, settings: s}
+	plan := &Plan{spec: spec}
 	if plan.login, err = p.login(spec.Cloud.SSH); err != nil {
 		return nil, err
 	}
@@ -101,12 +104,10 @@ func (p *Platform) Plan(ctx context.Context, spec *environment.Spec, preflight *
 	}
 	plan.terraform = t
 	p.endOrphans(ctx)
-	if err := t.prepare(ctx, s, stateBucket(spec)); err != nil {
+	if err := errors.Join(t.prepare(ctx, s, stateBucket(spec)), p.writeSettings(s)); err != nil {
 		return nil, err
 	}
-	if err := p.writeSettings(s); err != nil {
-		return nil, err
-	}
+	plan.settings = p.planned(s, preflight)
 	if err := p.writeGenerated(plan, preflight.CallerRange); err != nil {
 		return nil, err
 	}
@@ -123,6 +124,16 @@ func (p *Platform) Plan(ctx context.Context, spec *environment.Spec, preflight *
 		}
 	}
 	return plan, nil
+}
+
+// planned are the settings of the environment once the plan is applied.
+func (p *Platform) planned(s *settings, preflight *Preflight) *settings {
+	next := *s
+	if next.Created == "" {
+		next.Created = p.o.Now().UTC().Format(createdLayout)
+	}
+	next.Zones, next.Owner, next.TTL = preflight.Zones, p.owner(s), p.ttl(s)
+	return &next
 }
 
 // stateBucket is the bucket that the state is kept in, or "".
@@ -186,7 +197,7 @@ func (p *Platform) login(ssh environment.SSHLogin) (login, error) {
 // writeGenerated writes what generated.tf declares.
 func (p *Platform) writeGenerated(plan *Plan, callerRange string) error {
 	generated := map[string]any{
-		"environment": p.o.Environment, "owner": labelText(p.o.Owner), "created": plan.settings.Created, "ttl": ttlText(p.o.TTL),
+		"environment": p.o.Environment, "owner": plan.settings.Owner, "created": plan.settings.Created, "ttl": plan.settings.TTL,
 		"zones": plan.settings.Zones, "caller_range": callerRange,
 		"ssh_user": plan.login.user, "ssh_public_key": strings.TrimSpace(plan.login.publicKey), "base_folder": baseFolder(plan.spec.Variables),
 	}
@@ -364,6 +375,9 @@ func (p *Platform) adopt(ctx context.Context, plan *Plan) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if problem := foreign(p.o.Environment, c.project, plan.settings.Owner, existing); problem != nil {
+		return false, problem // it was made since the preflight
+	}
 	var text strings.Builder
 	for _, r := range existing {
 		change, wanted := plan.creating(r)
@@ -396,6 +410,9 @@ func importID(r Resource) string {
 // take minutes to stop in good order; the error is then an *InterruptedError.
 func (p *Platform) Apply(ctx context.Context, plan *Plan) (*environment.Inventory, error) {
 	t := plan.terraform
+	if err := p.writeSettings(plan.settings); err != nil {
+		return nil, err
+	}
 	if !plan.Empty() || plan.outputs {
 		if err := p.applyPlan(ctx, t, plan); err != nil {
 			return nil, err

@@ -56,7 +56,11 @@ func (p *Platform) Preflight(ctx context.Context, spec *environment.Spec) (*Pref
 	if err != nil {
 		return nil, err
 	}
-	c, err := p.connect(ctx, spec.Cloud.Project, s.Project)
+	known := ""
+	if s.Created != "" {
+		known = s.Project
+	}
+	c, err := p.connect(ctx, spec.Cloud.Project, known)
 	if err != nil {
 		return result, result.take(err)
 	}
@@ -69,6 +73,7 @@ func (p *Platform) Preflight(ctx context.Context, spec *environment.Spec) (*Pref
 		result.problem(fmt.Sprintf("the environment is in the region %s and cannot move to %s", s.Region, spec.Cloud.Region), "Run down first, or set region back.")
 		return result, nil
 	}
+	p.checkTTL(s, result)
 	region, err := c.region(ctx, spec.Cloud.Region)
 	if err != nil {
 		if isNotFound(err) {
@@ -86,6 +91,10 @@ func (p *Platform) Preflight(ctx context.Context, spec *environment.Spec) (*Pref
 	existing, err := c.list(ctx, p.o.Environment)
 	if err != nil {
 		return result, result.take(err)
+	}
+	if problem := foreign(p.o.Environment, c.project, p.owner(s), existing); problem != nil {
+		result.Problems = append(result.Problems, problem)
+		return result, nil
 	}
 	checkQuota(region, spec, existing, sizes, result)
 	return result, nil

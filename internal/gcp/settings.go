@@ -21,6 +21,9 @@ type settings struct {
 	Region  string `json:"region"`
 	// Created is when the environment was made first. Empty, it is not there.
 	Created string `json:"created,omitempty"`
+	// Owner and TTL are its labels of these names.
+	Owner string `json:"owner,omitempty"`
+	TTL   string `json:"ttl,omitempty"`
 	// Zones is the order they are used in: with another one Terraform would
 	// move machines.
 	Zones []string `json:"zones,omitempty"`
