@@ -72,11 +72,11 @@ func (p *Platform) Destroy(ctx context.Context) (Removed, error) {
 	case canceled(ctx, err):
 		return removed, &InterruptedError{Stage: StageDestroy, Unfinished: log.unfinished()}
 	default:
-		return removed, log.failure("destroy", err, "")
+		return removed, p.explainLock(ctx, t, log.failure("destroy", err, ""))
 	}
 	p.report(Event{Stage: StageDestroy, Phase: Done, Done: log.done, Total: log.total})
 	// The next environment of this name is a new one. Project and owner are
-	// kept for Leftovers, and the exhausted zones for the next choice.
+	// kept for Leftovers.
 	s.Created, s.Zones, s.TTL = "", nil, ""
 	return removed, errors.Join(p.writeSettings(s), removeIfThere(p.inventoryFile()), removeIfThere(filepath.Join(p.workDir(), appliedFile)))
 }
@@ -109,8 +109,11 @@ func (p *Platform) initForDestroy(ctx context.Context, t *terraform) error {
 // credentials.
 func (p *Platform) Leftovers(ctx context.Context) ([]Resource, error) {
 	s, err := p.readSettings()
-	if err != nil {
+	if err != nil && p.o.Project == "" {
 		return nil, err
+	}
+	if err != nil {
+		s = &settings{} // the project is known without them
 	}
 	c, err := p.connect(ctx, s.Project)
 	if err != nil {
@@ -125,6 +128,10 @@ func (p *Platform) Remove(ctx context.Context, resources []Resource) error {
 	if len(resources) == 0 {
 		return nil
 	}
+	clouds, err := p.clouds(ctx, resources)
+	if err != nil {
+		return err
+	}
 	done := 0
 	for _, kind := range removalOrder() {
 		var of []Resource
@@ -133,14 +140,14 @@ func (p *Platform) Remove(ctx context.Context, resources []Resource) error {
 				of = append(of, r)
 			}
 		}
-		if err := p.removeKind(ctx, of, &done, len(resources)); err != nil {
+		if err := p.removeKind(ctx, clouds, of, &done, len(resources)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *Platform) removeKind(ctx context.Context, resources []Resource, done *int, total int) error {
+func (p *Platform) removeKind(ctx context.Context, clouds map[string]*cloud, resources []Resource, done *int, total int) error {
 	var (
 		mu       sync.Mutex
 		group    sync.WaitGroup
@@ -154,10 +161,7 @@ func (p *Platform) removeKind(ctx context.Context, resources []Resource, done *i
 			mu.Lock()
 			p.report(Event{Stage: StageRemove, Kind: r.Kind, Name: r.Name, Action: Delete, Phase: Started, Done: *done, Total: total})
 			mu.Unlock()
-			c, err := p.connect(ctx, r.Project)
-			if err == nil {
-				err = c.remove(ctx, r)
-			}
+			err := clouds[r.Project].remove(ctx, r)
 			mu.Lock()
 			defer mu.Unlock()
 			phase := Failed
@@ -175,6 +179,22 @@ func (p *Platform) removeKind(ctx context.Context, resources []Resource, done *i
 		return &InterruptedError{Stage: StageRemove, Unfinished: namesOf(resources)}
 	}
 	return errors.Join(failures...)
+}
+
+// clouds connects once to each project that has some of the resources.
+func (p *Platform) clouds(ctx context.Context, resources []Resource) (map[string]*cloud, error) {
+	of := map[string]*cloud{}
+	for _, r := range resources {
+		if of[r.Project] != nil {
+			continue
+		}
+		c, err := p.connect(ctx, r.Project)
+		if err != nil {
+			return nil, err
+		}
+		of[r.Project] = c
+	}
+	return of, nil
 }
 
 func namesOf(resources []Resource) []string {

@@ -170,6 +170,8 @@ type TerraformError struct {
 	Diagnostics []Diagnostic
 	// Fix is what to do, when the cause is one of those that are known.
 	Fix string
+	// Lock is who holds the state, when that is the cause.
+	Lock *Lock
 	// Err is how the program ended.
 	Err error
 }

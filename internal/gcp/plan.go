@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/terraform-exec/tfexec"
 	tfjson "github.com/hashicorp/terraform-json"
@@ -234,7 +232,7 @@ func (p *Platform) planOnce(ctx context.Context, plan *Plan) error {
 	t := plan.terraform
 	changes, err := t.plan(ctx, plan.spec.Variables)
 	if err != nil {
-		return err
+		return p.explainLock(ctx, t, err)
 	}
 	content, err := t.tf.ShowPlanFile(ctx, planFile)
 	if err != nil {
@@ -458,9 +456,9 @@ func (p *Platform) applyPlan(ctx context.Context, t *terraform, plan *Plan) erro
 	if canceled(ctx, err) {
 		return &InterruptedError{Stage: StageApply, Unfinished: log.unfinished()}
 	}
-	failure := log.failure("apply", err, "")
+	failure := p.explainLock(ctx, t, log.failure("apply", err, ""))
 	if isStockout(failure.Error()) {
-		p.noteExhausted(plan.settings, failure.Error())
+		p.noteExhausted(failure.Error())
 	}
 	return failure
 }
@@ -473,20 +471,6 @@ func nameIn(names map[string]string) func(string) string {
 		}
 		return address
 	}
-}
-
-var zoneInText = regexp.MustCompile(`projects/[^/']+/zones/([a-z0-9-]+)`)
-
-// noteExhausted remembers the zones that an error names as being without
-// machines, for the order of the next environment.
-func (p *Platform) noteExhausted(s *settings, text string) {
-	if s.Exhausted == nil {
-		s.Exhausted = map[string]time.Time{}
-	}
-	for _, match := range zoneInText.FindAllStringSubmatch(text, -1) {
-		s.Exhausted[match[1]] = p.o.Now().UTC()
-	}
-	_ = p.writeSettings(s) // a matter of order only
 }
 
 // readInventory makes the inventory of Terraform's output.

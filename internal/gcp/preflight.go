@@ -9,7 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	compute "cloud.google.com/go/compute/apiv1"
 	"cloud.google.com/go/compute/apiv1/computepb"
@@ -96,7 +95,11 @@ func (p *Platform) Preflight(ctx context.Context, spec *environment.Spec) (*Pref
 		result.Problems = append(result.Problems, problem)
 		return result, nil
 	}
-	checkQuota(region, spec, existing, sizes, result)
+	project, err := c.projectItself(ctx)
+	if err != nil {
+		return result, result.take(c.apiProblem("look up the project", err))
+	}
+	checkQuota(project, region, spec, existing, sizes, result)
 	return result, nil
 }
 
@@ -143,12 +146,7 @@ func (c *cloud) region(ctx context.Context, name string) (*computepb.Region, err
 // missingRegion says whether it is the region or the project that is not
 // there.
 func (c *cloud) missingRegion(ctx context.Context, name string, notFound error) error {
-	client, err := compute.NewProjectsRESTClient(ctx, c.options...)
-	if err != nil {
-		return err
-	}
-	defer closeClient(client)
-	_, err = client.Get(ctx, &computepb.GetProjectRequest{Project: c.project})
+	_, err := c.projectItself(ctx)
 	switch {
 	case isNotFound(err):
 		return &Problem{Summary: fmt.Sprintf("the project %s is not there", c.project), Fix: "Set project_id to the ID (not the name) of a project that the credentials may use: `gcloud projects list`."}
@@ -158,6 +156,16 @@ func (c *cloud) missingRegion(ctx context.Context, name string, notFound error) 
 		return &Problem{Summary: fmt.Sprintf("there is no region %s", name), Fix: "Set region to one of `gcloud compute regions list`."}
 	}
 	return nil
+}
+
+// projectItself looks the project up; the error is the API's.
+func (c *cloud) projectItself(ctx context.Context) (*computepb.Project, error) {
+	client, err := compute.NewProjectsRESTClient(ctx, c.options...)
+	if err != nil {
+		return nil, err
+	}
+	defer closeClient(client)
+	return client.Get(ctx, &computepb.GetProjectRequest{Project: c.project})
 }
 
 func (c *cloud) zones(ctx context.Context, region string) ([]*computepb.Zone, error) {
@@ -180,10 +188,6 @@ func (c *cloud) zones(ctx context.Context, region string) ([]*computepb.Zone, er
 	return zones, nil
 }
 
-// exhaustedFor is for how long a zone that had no machine to give is taken
-// last.
-const exhaustedFor = 24 * time.Hour
-
 // chooseZones finds the zones that have everything, and notes in sizes the
 // CPUs of each machine type. An environment that exists stays where it is.
 func (p *Platform) chooseZones(ctx context.Context, c *cloud, spec *environment.Spec, s *settings, result *Preflight, sizes map[string]int) error {
@@ -203,8 +207,9 @@ func (p *Platform) chooseZones(ctx context.Context, c *cloud, spec *environment.
 		}
 		lacking[zone.GetName()] = lacks
 	}
+	exhausted := p.exhausted()
 	slices.SortStableFunc(good, func(a, b string) int {
-		return p.exhausted(s, a) - p.exhausted(s, b)
+		return exhausted[a] - exhausted[b]
 	})
 	wanted := 1
 	if spec.Cloud.MultiZone {
@@ -235,14 +240,6 @@ func (p *Platform) chooseZones(ctx context.Context, c *cloud, spec *environment.
 	}
 	result.problem(fmt.Sprintf("%s everything that is asked for in %s: %s", what, spec.Cloud.Region, strings.Join(reasons, "; ")), "Choose another region, machine type, CPU platform or disk type: `gcloud compute machine-types list --filter=zone:"+spec.Cloud.Region+"` lists what there is.")
 	return nil
-}
-
-// exhausted is 1 for a zone that had no machines lately.
-func (p *Platform) exhausted(s *settings, zone string) int {
-	if at, ok := s.Exhausted[zone]; ok && p.o.Now().Sub(at) < exhaustedFor {
-		return 1
-	}
-	return 0
 }
 
 // zonesUsed is how many zones the layout of a Spec has.
@@ -364,8 +361,14 @@ func (c *cloud) imageOf(reference string) (project, name string, family bool) {
 	return project, name, family
 }
 
-// checkQuota compares what is to be made with what the region has left.
-func checkQuota(region *computepb.Region, spec *environment.Spec, existing []Resource, sizes map[string]int, result *Preflight) {
+// allCPUs is a quota of the project itself, for the CPUs of all families in
+// all regions. Those of spot machines that have a quota of their own do not
+// count.
+const allCPUs = "CPUS_ALL_REGIONS"
+
+// checkQuota compares what is to be made with what the region and the project
+// have left.
+func checkQuota(project *computepb.Project, region *computepb.Region, spec *environment.Spec, existing []Resource, sizes map[string]int, result *Preflight) {
 	there := map[string]bool{}
 	for _, r := range existing {
 		there[r.Kind+" "+r.Name] = true
@@ -375,39 +378,48 @@ func checkQuota(region *computepb.Region, spec *environment.Spec, existing []Res
 		if !there[kindMachine+" "+m.Name] {
 			need["INSTANCES"]++
 			need["IN_USE_ADDRESSES"]++
-			need[cpuQuota(region, m.Type, spec.Cloud.Spot)] += float64(sizes[m.Type])
+			quota := cpuQuota(region, m.Type, spec.Cloud.Spot)
+			need[quota] += float64(sizes[m.Type])
+			if quota != preemptibleCPUs {
+				need[allCPUs] += float64(sizes[m.Type])
+			}
 			need[diskQuota(bootDiskType(m.Type))] += bootDiskGB
 		}
 		if m.DiskGB > 0 && !there[kindDisk+" "+m.Name+"-data"] {
 			need[diskQuota(m.DiskType)] += float64(m.DiskGB)
 		}
 	}
-	for _, q := range region.GetQuotas() {
+	compare := func(q *computepb.Quota, of, fix string) {
 		wanted, left := need[q.GetMetric()], q.GetLimit()-q.GetUsage()
 		if wanted > left {
-			result.problem(fmt.Sprintf("the quota %s of %s has %.0f left of %.0f, and %.0f are needed", q.GetMetric(), region.GetName(), max(left, 0), q.GetLimit(), wanted), "Ask for more (https://console.cloud.google.com/iam-admin/quotas), choose another region, or use fewer or smaller machines.")
+			result.problem(fmt.Sprintf("the quota %s of %s has %.0f left of %.0f, and %.0f are needed", q.GetMetric(), of, max(left, 0), q.GetLimit(), wanted), fix)
+		}
+	}
+	for _, q := range region.GetQuotas() {
+		compare(q, region.GetName(), "Ask for more (https://console.cloud.google.com/iam-admin/quotas), choose another region, or use fewer or smaller machines.")
+	}
+	for _, q := range project.GetQuotas() {
+		if q.GetMetric() == allCPUs {
+			compare(q, "the project "+project.GetName(), "Ask for more (https://console.cloud.google.com/iam-admin/quotas), remove machines in any region, or use fewer or smaller ones.")
 		}
 	}
 }
 
+const preemptibleCPUs = "PREEMPTIBLE_CPUS"
+
 // cpuQuota is the quota that a machine's CPUs count against: that of its
-// family where the region has one.
+// family, but for the oldest ones.
 func cpuQuota(region *computepb.Region, machineType string, spot bool) string {
-	limits := map[string]float64{}
-	for _, q := range region.GetQuotas() {
-		limits[q.GetMetric()] = q.GetLimit()
-	}
-	if spot && limits["PREEMPTIBLE_CPUS"] > 0 {
-		return "PREEMPTIBLE_CPUS"
+	if spot && slices.ContainsFunc(region.GetQuotas(), func(q *computepb.Quota) bool {
+		return q.GetMetric() == preemptibleCPUs && q.GetLimit() > 0
+	}) {
+		return preemptibleCPUs
 	}
 	family, _, _ := strings.Cut(machineType, "-")
-	if name := strings.ToUpper(family) + "_CPUS"; family != "e2" && family != "n1" {
-		if _, ok := limits[name]; ok {
-			return name
-		}
-		return name // newer families: not a quota of the region
+	if family == "e2" || family == "n1" {
+		return "CPUS"
 	}
-	return "CPUS"
+	return strings.ToUpper(family) + "_CPUS" // the newest ones' is not a quota of the region
 }
 
 func diskQuota(kind string) string {

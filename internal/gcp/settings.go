@@ -27,8 +27,6 @@ type settings struct {
 	// Zones is the order they are used in: with another one Terraform would
 	// move machines.
 	Zones []string `json:"zones,omitempty"`
-	// Exhausted are zones that had no machine to give, and when.
-	Exhausted map[string]time.Time `json:"exhausted,omitempty"`
 	// Files are those of the configuration, in the work directory.
 	Files []string `json:"files,omitempty"`
 }

@@ -125,7 +125,7 @@ func (t *terraform) prepare(ctx context.Context, s *settings, stateBucket string
 	}
 	s.Files = names
 	if stateBucket != "" {
-		text := fmt.Sprintf("terraform {\n  backend \"gcs\" {\n    bucket = %q\n    prefix = %q\n  }\n}\n", stateBucket, "sandbox/"+t.p.o.Environment)
+		text := fmt.Sprintf("terraform {\n  backend \"gcs\" {\n    bucket = %q\n    prefix = %q\n  }\n}\n", stateBucket, "sandbox/"+s.Project+"/"+t.p.o.Environment)
 		if err := t.write(backendFile, []byte(text)); err != nil {
 			return err
 		}
@@ -134,7 +134,9 @@ func (t *terraform) prepare(ctx context.Context, s *settings, stateBucket string
 	var stderr bytes.Buffer
 	t.tf.SetStderr(&stderr)
 	defer t.tf.SetStderr(io.Discard)
-	if err := t.tf.Init(ctx, tfexec.Upgrade(false)); err != nil {
+	// As long as nothing exists, the state may go elsewhere than the plan before
+	// would have put it.
+	if err := t.tf.Init(ctx, tfexec.Upgrade(false), tfexec.Reconfigure(s.Created == "")); err != nil {
 		if canceled(ctx, err) {
 			return &InterruptedError{Stage: StageInit}
 		}
@@ -364,8 +366,6 @@ func fixFor(diagnostics []Diagnostic) string {
 		return "The zone has no machine of this type to give at the moment. Run up again: what exists stays, and what is missing is tried again. If that does not help, run down and then up, which tries another zone first."
 	case strings.Contains(all, codeQuota), strings.Contains(all, "quotaExceeded"), strings.Contains(all, "Quota '"):
 		return "The project's quota is used up. Ask for more (https://console.cloud.google.com/iam-admin/quotas) or use smaller machines, and run up again: what exists stays."
-	case strings.Contains(all, "state lock"), strings.Contains(all, "acquiring the state"):
-		return "Another sandbox or Terraform works on this environment: wait for it. If there is none, run force-unlock in the environment's terraform folder with the ID above."
 	case strings.Contains(all, "already exists"), strings.Contains(all, "alreadyExists"):
 		return "Something of that name was made in the meantime, perhaps by a run that was killed. Run up again: it is taken over if it is of this environment."
 	case strings.Contains(all, "oauth2"), strings.Contains(all, "could not find default credentials"), strings.Contains(all, "invalid_grant"):
