@@ -176,7 +176,7 @@ func (l *lab) deploy() {
 func (l *lab) bench(args []string) int {
 	c := console.System()
 	a := &app{console: c, version: "test", args: args, dir: l.Dir, executable: l.Program, now: time.Now}
-	ctx, stop := withInterrupts(context.Background(), c)
+	ctx, stop := withInterrupts(context.Background(), c, &risk{}, os.Exit)
 	defer stop()
 	cmd := benchCommand(a, &benchOptions{
 		dial: func(ctx context.Context, machine string) (*remote.Conn, error) {

@@ -29,6 +29,7 @@ type app struct {
 	environ    []string
 	executable string // this program, to start the embedded engine with
 	now        func() time.Time
+	risk       risk // of ending at once
 }
 
 // Main runs one command line and returns its exit code.
@@ -44,7 +45,7 @@ func Main(args []string, c *console.Console, version string) int {
 		return exitFailure
 	}
 	a := &app{console: c, version: version, args: args, dir: dir, environ: os.Environ(), executable: executable, now: time.Now}
-	ctx, stop := withInterrupts(context.Background(), c)
+	ctx, stop := withInterrupts(context.Background(), c, &a.risk, os.Exit)
 	defer stop()
 	root := newRoot(a)
 	root.SetArgs(doubleDashes(root, args))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -127,10 +128,11 @@ func cloudError(err error, hint string) error {
 type stepProgress struct {
 	progress *console.Progress
 
-	mu    sync.Mutex
-	tasks map[string]*console.Task
-	began map[string]time.Time
-	over  map[string]bool
+	mu        sync.Mutex
+	tasks     map[string]*console.Task
+	began     map[string]time.Time
+	over      map[string]bool
+	resources []string // the tasks that are things in the cloud, as they began
 }
 
 func newStepProgress(c *console.Console) *stepProgress {
@@ -166,6 +168,9 @@ func (s *stepProgress) resource(e gcp.Event) {
 	}
 	if e.Name != "" {
 		name = e.Kind + " " + e.Name
+		if !slices.Contains(s.resources, name) {
+			s.resources = append(s.resources, name)
+		}
 	}
 	if s.tasks[name] != nil && s.over[name] && e.Phase != gcp.Started {
 		return
@@ -185,6 +190,13 @@ func (s *stepProgress) resource(e gcp.Event) {
 	default:
 		task.Update(console.State{Done: int64(e.Done), Total: int64(e.Total), Detail: workingText(e.Action)})
 	}
+}
+
+// unfinished are the things in the cloud that were begun and are not done.
+func (s *stepProgress) unfinished() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.resources), func(name string) bool { return s.over[name] })
 }
 
 func doneText(action gcp.Action) string {
@@ -323,6 +335,7 @@ func upCloud(ctx context.Context, a *app, o *upOptions, spec *environment.Spec) 
 		return cloudError(err, "")
 	}
 	closeProgress()
+	showNotWanted(a, plan.Unknown)
 	if !plan.Empty() {
 		showChanges(a, spec, plan)
 		if err := approve(c, o.cloud.autoApprove, fmt.Sprintf("Do this in project %s?", preflight.Project)); err != nil {
@@ -330,6 +343,8 @@ func upCloud(ctx context.Context, a *app, o *upOptions, spec *environment.Spec) 
 		}
 	}
 	progress, closed = newStepProgress(c), false
+	making := progress
+	defer a.risk.of(func() string { return makingRisk(spec.Name, making.unfinished()) })()
 	platform = a.cloud(spec.Name, o.cloud, o.ttl, spec.Cloud.Project, progress.resource)
 	inventory, err := platform.Apply(ctx, plan)
 	closeProgress()
@@ -350,7 +365,11 @@ func upCloud(ctx context.Context, a *app, o *upOptions, spec *environment.Spec) 
 	if err != nil {
 		return cloudError(err, again)
 	}
-	return showUp(a, inventory, a.now().Sub(started), o.json)
+	var form any
+	if o.json {
+		form = newUpOutput(inventory, plan.Unknown)
+	}
+	return showUp(a, inventory, a.now().Sub(started), form)
 }
 
 const inventoryName = "inventory.json"
@@ -397,6 +416,13 @@ func approve(c *console.Console, already bool, question string) error {
 	return nil
 }
 
+// stopsDown reports whether what could not be destroyed by Terraform is not to
+// be removed by other means: the user interrupts, or somebody works on it.
+func stopsDown(err error) bool {
+	var terraform *gcp.TerraformError
+	return errors.Is(err, context.Canceled) || errors.As(err, &terraform) && terraform.Lock != nil && !terraform.Lock.Stale
+}
+
 // downCloud removes an environment from Google Cloud, and then whatever else
 // bears its name.
 func downCloud(ctx context.Context, a *app, o *downOptions, name, project string) error {
@@ -407,12 +433,23 @@ func downCloud(ctx context.Context, a *app, o *downOptions, name, project string
 	if err := a.bringHome(ctx, o, name, platform); err != nil {
 		return err
 	}
+	over := a.risk.of(func() string { return removalRisk(name, project, progress.unfinished()) })
 	removed, err := platform.Destroy(ctx)
+	over()
 	progress.close()
+	why := "These bear the environment's name and are not in its state."
 	if err != nil {
-		return cloudError(err, again)
+		if stopsDown(err) {
+			return cloudError(err, again)
+		}
+		// The API can do without Terraform.
+		c.Notef("warning: %v", err)
+		why = "Terraform could not remove the environment. These bear its name."
 	}
-	left, err := removeLeftovers(ctx, a, o, name, project, removed, "These bear the environment's name and are not in its state.")
+	if removed == nil {
+		removed = gcp.Removed{}
+	}
+	left, err := removeLeftovers(ctx, a, o, name, project, removed, why)
 	if err != nil {
 		return err
 	}

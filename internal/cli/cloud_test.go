@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/mongo-sandbox/sandbox/internal/console"
+	"github.com/mongo-sandbox/sandbox/internal/environment"
+	"github.com/mongo-sandbox/sandbox/internal/gcp"
 )
 
 // fakeCloud is the part of the Compute Engine API that lists and deletes. It
@@ -197,5 +199,116 @@ func TestDownRemovesWhatIsOurs(t *testing.T) {
 	code, text := s.run(t, "down", "--auto-approve")
 	if code != exitOK || !slices.Equal(cloud.names(), []string{"other"}) || s.exists("x") {
 		t.Errorf("exit code %d, left %v\n%s", code, cloud.names(), text)
+	}
+}
+
+// Without a Terraform that works, down still finds and removes what there is.
+func TestDownGoesOnWithoutTerraform(t *testing.T) {
+	for name, c := range map[string]struct {
+		deletes bool
+		code    int
+		left    []string
+	}{
+		"all goes":   {deletes: true, code: exitOK},
+		"some stays": {code: exitCloud, left: []string{"a", "n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud := newFakeCloud(t)
+			cloud.deletes = c.deletes
+			cloud.add("a", "ann")
+			cloud.networks["n"] = "Environment x of sandbox"
+			s := newSession(t, cloud, "")
+			s.write(t, "gcp.json", `{"project":"p","owner":"ann","created":"20261130-120000"}`)
+			s.write(t, "terraform/applied.tfvars.json", `{}`)
+			code, text := s.run(t, "down", "--auto-approve", "--terraform-bin", "/nowhere/tofu")
+			if code != c.code || !slices.Equal(cloud.names(), c.left) || s.exists("x") != (c.code != exitOK) {
+				t.Errorf("exit code %d, left %v\n%s", code, cloud.names(), text)
+			}
+			says(t, text, "warning: /nowhere/tofu cannot be run", "disk a")
+		})
+	}
+}
+
+// Nothing is removed while somebody works on it, or after an interrupt.
+func TestWhatStopsDown(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{&gcp.TerraformError{Lock: &gcp.Lock{Who: "a@b"}}, true},
+		{&gcp.TerraformError{Lock: &gcp.Lock{Who: "a@b", Stale: true}}, false},
+		{&gcp.TerraformError{}, false},
+		{&gcp.Problem{Summary: "no tofu"}, false},
+		{&gcp.InterruptedError{Stage: gcp.StageDestroy}, true},
+	} {
+		if got := stopsDown(c.err); got != c.want {
+			t.Errorf("%v stops it: %v", c.err, got)
+		}
+	}
+}
+
+// The folder of an up that failed early, or was declined, is no obstacle.
+func TestDownAfterAnEarlyEnd(t *testing.T) {
+	s := newSession(t, newFakeCloud(t), "")
+	s.write(t, "gcp.json", `{"project":"p","region":"us-central1"}`)
+	s.write(t, "id_ed25519", "")
+	s.write(t, "terraform/main.tf", "")
+	if code, text := s.run(t, "down"); code != exitOK || s.exists("x") {
+		t.Errorf("exit code %d\n%s", code, text)
+	}
+}
+
+func TestNotWanted(t *testing.T) {
+	s := newSession(t, newFakeCloud(t), "")
+	unknown := []gcp.Resource{{Kind: "machine", Name: "x-old-0", Location: "us-central1-a"}}
+	showNotWanted(s.app, unknown)
+	says(t, s.err.String(), "Not wanted any more", "`sandbox down` removes it", "x-old-0")
+	text, err := json.Marshal(newUpOutput(&environment.Inventory{Environment: "x"}, unknown))
+	if err != nil {
+		t.Fatal(err)
+	}
+	says(t, string(text), `"environment":"x"`, `"not_wanted":[{"kind":"machine","name":"x-old-0","location":"us-central1-a"}]`)
+	s.err.Reset()
+	showNotWanted(s.app, nil)
+	if s.err.Len() > 0 {
+		t.Errorf("without any: %s", s.err.String())
+	}
+}
+
+func TestTimeToLiveOnTheCommandLine(t *testing.T) {
+	s := newSession(t, newFakeCloud(t), "")
+	code, text := s.run(t, "up", "--var-file", "none.tfvars", "--ttl", "-1h")
+	if code != exitUsage {
+		t.Errorf("exit code %d\n%s", code, text)
+	}
+	says(t, text, "--ttl -1h0m0s")
+}
+
+// ssh takes the names of ssh_config and no others, and ends as the command
+// there does where that can be told from this program's own ends.
+func TestSSH(t *testing.T) {
+	bin := t.TempDir()
+	// The last argument is the exit code.
+	script := "#!/bin/sh\nfor code; do :; done\nexit $code\n"
+	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	s := newSession(t, newFakeCloud(t), "")
+	s.write(t, "gcp.json", `{"project":"p"}`)
+	s.write(t, "inventory.json", `{"schema_version":1,"environment":"x","platform":"gcp","machines":[{"name":"x-rs-0"},{"name":"x-pmm-server"}]}`)
+	s.write(t, "ssh_config", "# Host comment\nHost x-rs-0 rs-0\n  HostName 192.0.2.1\nHost x-pmm-server pmm-server\n")
+	for _, c := range []struct {
+		host, remote string
+		code         int
+	}{
+		{"x-rs-0", "0", exitOK}, {"rs-0", "0", exitOK}, {"pmm-server", "0", exitOK},
+		{"0", "0", exitUsage}, {"server", "0", exitUsage}, {"comment", "0", exitUsage}, {"-0", "0", exitUsage},
+		{"rs-0", "1", exitFailure}, {"rs-0", "7", 7}, {"rs-0", "127", 127},
+		{"rs-0", "3", exitFailure}, {"rs-0", "130", exitFailure}, {"rs-0", "255", exitRemote},
+	} {
+		if code, text := s.run(t, "ssh", c.host, "--", c.remote); code != c.code {
+			t.Errorf("%s %s: exit code %d, want %d\n%s", c.host, c.remote, code, c.code, text)
+		}
 	}
 }

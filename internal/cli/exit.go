@@ -77,6 +77,19 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
+// remoteCode is the exit code for a command on a machine that ended with code:
+// the same, unless that means something else here.
+func remoteCode(code int) int {
+	switch code {
+	case exitUsage, exitThreshold, exitRemote, exitCloud, exitTarget, exitInterrupted:
+		return exitFailure
+	}
+	if code <= exitOK {
+		return exitFailure // it was ended by a signal
+	}
+	return code
+}
+
 // Rules for messages. An error is one line, lower case, "operation subject:
 // cause", without a full stop; the hint is one imperative sentence with the
 // command or flag to use. Problems of a file show the file's lines instead.

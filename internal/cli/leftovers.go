@@ -7,6 +7,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/mongo-sandbox/sandbox/internal/environment"
 	"github.com/mongo-sandbox/sandbox/internal/gcp"
 )
 
@@ -28,7 +29,9 @@ func removeLeftovers(ctx context.Context, a *app, o *downOptions, name, project 
 	}
 	remove := func(resources []gcp.Resource) error {
 		progress := newStepProgress(a.console)
+		over := a.risk.of(func() string { return removalRisk(name, project, progress.unfinished()) })
 		err := a.cloud(name, o.cloud, 0, project, progress.resource).Remove(ctx, resources)
+		over()
 		progress.close()
 		if err != nil {
 			return cloudError(err, again)
@@ -74,4 +77,35 @@ func showResources(a *app, resources []gcp.Resource) {
 		t.AppendRow(table.Row{r.Kind, r.Name, r.Location, r.What, orDash(r.Owner())})
 	}
 	t.Render()
+}
+
+// showNotWanted lists what exists and is neither known to Terraform nor wanted
+// any more, which up leaves alone.
+func showNotWanted(a *app, resources []gcp.Resource) {
+	if len(resources) == 0 {
+		return
+	}
+	a.console.Notef("\nNot wanted any more, and left alone; `sandbox down` removes it with all the rest:\n")
+	showResources(a, resources)
+}
+
+// upOutput is the form in JSON of what `up` made in the cloud.
+type upOutput struct {
+	*environment.Inventory
+	// NotWanted exists beside it, costs money, and was left alone.
+	NotWanted []notWanted `json:"not_wanted"`
+}
+
+type notWanted struct {
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+	Location string `json:"location"` // zone, region or "global"
+}
+
+func newUpOutput(inventory *environment.Inventory, unknown []gcp.Resource) upOutput {
+	out := upOutput{Inventory: inventory, NotWanted: []notWanted{}}
+	for _, r := range unknown {
+		out.NotWanted = append(out.NotWanted, notWanted{r.Kind, r.Name, r.Location})
+	}
+	return out
 }

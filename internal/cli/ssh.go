@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,7 +28,10 @@ func newSSH(a *app) *cobra.Command {
 		Long: `Logs in to a machine through the environment's ssh_config, with the ssh of
 this machine. HOST is a machine's name, with or without the environment's
 prefix. To the monitoring machine the connection carries a tunnel as well:
-while it lasts, PMM answers on this machine.`,
+while it lasts, PMM answers on this machine.
+
+A command's exit code becomes that of this program, unless it is one of those
+that mean something here (see sandbox --help): it is 1 then.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runSSH(cmd.Context(), a, o, args[0], args[1:]) },
 	}
@@ -48,14 +52,11 @@ func runSSH(ctx context.Context, a *app, o *sshOptions, host string, command []s
 	if err != nil {
 		return err
 	}
-	known := slices.ContainsFunc(inventory.Machines, func(m environment.MachineState) bool {
-		return m.Name == host || strings.HasSuffix(m.Name, "-"+host)
-	})
-	if !known {
-		names := make([]string, len(inventory.Machines))
-		for i, m := range inventory.Machines {
-			names[i] = m.Name
-		}
+	names, err := sshHosts(filepath.Join(a.stateDir(inventory.Environment), sshConfigName))
+	if err != nil {
+		return fail(exitFailure, err, "`sandbox up -var-file FILE` writes it")
+	}
+	if !slices.Contains(names, host) {
 		return fail(exitUsage, fmt.Errorf("there is no machine %q in environment %s", host, name), "use one of "+strings.Join(names, ", "))
 	}
 	// The bare name of the file, in its folder: OpenSSH hands it on to the
@@ -81,9 +82,24 @@ func runSSH(ctx context.Context, a *app, o *sshOptions, host string, command []s
 	case errors.As(err, &exit) && exit.ExitCode() == 255:
 		return fail(exitRemote, fmt.Errorf("ssh to %s failed", host), "see `sandbox status`")
 	case errors.As(err, &exit):
-		return fail(exitFailure, fmt.Errorf("the command on %s ended with exit code %d", host, exit.ExitCode()), "")
+		return fail(remoteCode(exit.ExitCode()), fmt.Errorf("the command on %s ended with exit code %d", host, exit.ExitCode()), "")
 	case err != nil:
 		return fail(exitFailure, fmt.Errorf("run ssh: %w", err), "install OpenSSH's client")
 	}
 	return nil
+}
+
+// sshHosts are the names of hosts in an ssh_config of ours.
+func sshHosts(file string) ([]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("find the machines: %w", err)
+	}
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "Host" {
+			names = append(names, words[1:]...)
+		}
+	}
+	return names, nil
 }

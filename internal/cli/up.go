@@ -83,17 +83,22 @@ func runUp(ctx context.Context, a *app, o *upOptions) error {
 	if err != nil {
 		return fail(upCode(err), err, "`sandbox up` again goes on from here; `sandbox down` removes what there is")
 	}
-	return showUp(a, inventory, time.Since(started), o.json)
+	var form any
+	if o.json {
+		form = inventory
+	}
+	return showUp(a, inventory, time.Since(started), form)
 }
 
-// showUp prints what exists and how to connect to it.
-func showUp(a *app, inventory *environment.Inventory, took time.Duration, asJSON bool) error {
+// showUp prints what exists and how to connect to it, or form as JSON if there
+// is one.
+func showUp(a *app, inventory *environment.Inventory, took time.Duration, form any) error {
 	if engineOf(inventory.Deployments, func(d environment.DeploymentState) string { return d.Engine }) == record.EngineEmbedded {
 		a.console.Notef("NOTE: %s", embeddedNotice)
 	}
 	a.console.Notef("up in %s", console.Duration(took))
-	if asJSON {
-		return a.printJSON(inventory)
+	if form != nil {
+		return a.printJSON(form)
 	}
 	t := a.newTable("deployment", "engine", "requested", "actual", "connection string")
 	for _, d := range inventory.Deployments {

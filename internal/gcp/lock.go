@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/shirou/gopsutil/v4/process"
+
+	"github.com/mongo-sandbox/sandbox/internal/remote"
 )
 
 // Lock is somebody's hold on the state.
@@ -58,10 +60,13 @@ func (p *Platform) explainLock(ctx context.Context, t *terraform, err error) err
 		return err
 	}
 	failure.Lock = lock
-	unlock := fmt.Sprintf("`cd %s && %s force-unlock -force %s`", p.workDir(), filepath.Base(t.path), lock.ID)
+	unlock := "force-unlock in " + p.workDir()
+	if dir, err := remote.Quote(p.workDir()); err == nil {
+		unlock = fmt.Sprintf("`cd %s && %s force-unlock -force %s`", dir, filepath.Base(t.path), lock.ID)
+	}
 	_, host, _ := strings.Cut(lock.Who, "@")
 	if self, err := os.Hostname(); err == nil && host == self {
-		lock.Stale = !p.stateInUse(ctx)
+		lock.Stale = !p.stateInUse(ctx, filepath.Base(t.path))
 	}
 	switch {
 	case lock.Stale:
@@ -77,7 +82,7 @@ func (p *Platform) explainLock(ctx context.Context, t *terraform, err error) err
 // stateInUse reports whether a Terraform on this machine works on the state
 // that this environment has in a bucket, in whatever folder. A state that is a
 // file cannot be locked by what is gone. In doubt it is in use.
-func (p *Platform) stateInUse(ctx context.Context) bool {
+func (p *Platform) stateInUse(ctx context.Context, program string) bool {
 	backend, err := os.ReadFile(filepath.Join(p.workDir(), backendFile))
 	if err != nil {
 		return true
@@ -88,7 +93,7 @@ func (p *Platform) stateInUse(ctx context.Context) bool {
 	}
 	return slices.ContainsFunc(all, func(candidate *process.Process) bool {
 		name, err := candidate.NameWithContext(ctx)
-		if err != nil || name != "tofu" && name != "terraform" {
+		if err != nil || !slices.Contains([]string{"tofu", "terraform", program}, name) {
 			return false
 		}
 		dir, err := candidate.CwdWithContext(ctx)

@@ -6,6 +6,7 @@ import (
 	"crypto/md5"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -13,11 +14,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/mongo-sandbox/sandbox/internal/gcp"
 )
 
 // bucket stands in for Cloud Storage with one bucket, as far as a Terraform
@@ -206,7 +210,7 @@ func TestStateInBucket(t *testing.T) {
 	s.options.Environ = append(s.options.Environ, "GOOGLE_BACKEND_STORAGE_CUSTOM_ENDPOINT="+endpoint)
 
 	s.mustUp()
-	const state, lock = "sandbox/small/default.tfstate", "sandbox/small/default.tflock"
+	const state, lock = "sandbox/" + projectID + "/small/default.tfstate", "sandbox/" + projectID + "/small/default.tflock"
 	if text, ok := b.text(state); !ok || !strings.Contains(text, "small-odd-name-v2-1") {
 		t.Errorf("the bucket has %q", text)
 	}
@@ -222,7 +226,26 @@ func TestStateInBucket(t *testing.T) {
 	if _, err := p.Plan(t.Context(), s.spec, preflight); err == nil || !strings.Contains(err.Error(), "somebody@else") {
 		t.Errorf("with the lock held: %v", err)
 	}
-	b.remove(lock)
+	// One that a run on this machine left is told from it, and released with
+	// the command that the error names.
+	host, err := os.Hostname()
+	must(t, err)
+	b.put(lock, fmt.Sprintf(`{"ID":"1","Operation":"OperationTypeApply","Who":"me@%s","Path":"gs://states/%s"}`, host, lock))
+	_, err = s.platform().Destroy(t.Context())
+	failure := &gcp.TerraformError{}
+	if !errors.As(err, &failure) || failure.Lock == nil || !failure.Lock.Stale {
+		t.Fatalf("with a lock of nobody: %v", err)
+	}
+	_, command, _ := strings.Cut(failure.Fix, "`")
+	command, _, _ = strings.Cut(command, "`")
+	shell := exec.CommandContext(t.Context(), "sh", "-c", command)
+	shell.Env = s.options.Environ
+	if output, err := shell.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", command, err, output)
+	}
+	if _, held := b.text(lock); held {
+		t.Errorf("%s does not release the lock", command)
+	}
 
 	removed, left := s.down()
 	if removed.Total() != 10 || len(left) != 0 {

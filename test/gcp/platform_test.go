@@ -276,7 +276,8 @@ func TestStockoutThenAgain(t *testing.T) {
 	}
 	s.planIsEmpty()
 	s.down()
-	// The next one begins in another zone.
+	// The next one begins in another zone, though down removes the folder.
+	must(t, os.RemoveAll(s.options.Dir))
 	preflight, err := s.platform().Preflight(t.Context(), s.spec)
 	must(t, err)
 	equal(t, "zones", zonesOf("northamerica-northeast1", "b", "c", "a"), preflight.Zones)
@@ -339,14 +340,69 @@ func TestQuotaAndOtherProblems(t *testing.T) {
 	}
 	s.cloud.SetQuota("N2_CPUS", 20)
 	s.cloud.SetQuota("SSD_TOTAL_GB", 500)
+	s.cloud.SetQuota("CPUS_ALL_REGIONS", 30)
 	got := problems(func(*environment.Spec, *gcp.Options) {})
 	// 9 members of 4 CPUs and 80 GB, a load host of 8, PMM's 100 GB, 11 boot
 	// disks.
-	for _, want := range []string{"N2_CPUS of northamerica-northeast1 has 20 left of 20, and 44 are needed", "SSD_TOTAL_GB of northamerica-northeast1 has 500 left of 500, and 1040 are needed"} {
+	for _, want := range []string{"N2_CPUS of northamerica-northeast1 has 20 left of 20, and 44 are needed", "SSD_TOTAL_GB of northamerica-northeast1 has 500 left of 500, and 1040 are needed", "CPUS_ALL_REGIONS of the project test-project has 30 left of 30, and 46 are needed"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+}
+
+// A plan that is declined leaves nothing that a later up would have to heed.
+// What one says of owner and time to live holds until another says otherwise.
+func TestDeclinedThenMade(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "small", "testdata/small.tfvars")
+	environ := s.options.Environ
+	s.options.Environ = append(slices.Clone(environ), "TF_CLI_CONFIG_FILE=/dev/null", "HTTPS_PROXY=http://127.0.0.1:1") // no provider
+	preflight, err := s.platform().Preflight(t.Context(), s.spec)
+	must(t, err)
+	if _, err := s.platform().Plan(t.Context(), s.spec, preflight); err == nil || !gcp.Exists(s.options.Dir) {
+		t.Errorf("an up without a provider ended with %v, and the folder is known: %v", err, gcp.Exists(s.options.Dir))
+	}
+	s.options.Environ = environ
+	s.plan() // and no more
+	elsewhere, cloud := *s.spec, *s.spec.Cloud
+	cloud.Region, elsewhere.Cloud = "us-central1", &cloud
+	preflight, err = s.platform().Preflight(t.Context(), &elsewhere)
+	must(t, err)
+	must(t, preflight.Err())
+
+	now := time.Now().Add(72 * time.Hour)
+	s.options.Now = func() time.Time { return now }
+	s.mustUp()
+	expired := func() []gcp.Expired {
+		found, err := gcp.Sweep(t.Context(), gcp.SweepOptions{Environ: environ, Now: now.Add(time.Minute)})
+		must(t, err)
+		return found
+	}
+	if found := expired(); len(found) > 0 {
+		t.Errorf("born expired: %+v", found)
+	}
+	s.options.TTL, s.options.Owner = 0, ""
+	s.options.User = "somebody"
+	s.planIsEmpty()
+	now = now.Add(5 * time.Hour)
+	if found := expired(); len(found) != 1 || found[0].Owner != "test-er" {
+		t.Errorf("after its time there are %+v", found)
+	}
+
+	other := *s
+	other.options.Dir = filepath.Join(t.TempDir(), "small")
+	preflight, err = other.platform().Preflight(t.Context(), s.spec)
+	must(t, err)
+	if err := preflight.Err(); err == nil || !strings.Contains(err.Error(), "has an environment small of test-er") {
+		t.Errorf("somebody else's up: %v", err)
+	}
+	left, err := other.platform().Leftovers(t.Context())
+	must(t, err)
+	if ours, theirs, owners, err := other.platform().Split(left); err != nil || len(ours) != 0 || len(theirs) != len(left) || !slices.Equal(owners, []string{"test-er"}) {
+		t.Errorf("somebody else's down would remove %v and leave %v of %v (%v)", ours, theirs, owners, err)
+	}
+	s.down()
 }
 
 // TestMain is the program that is killed, when a test starts it as that.

@@ -114,8 +114,25 @@ func page(answer map[string]any, next string) map[string]any {
 	return answer
 }
 
+// getProject answers with the one quota that is not a region's.
 func (s *Server) getProject(r *http.Request) (any, error) {
-	return &compute.Project{Kind: "compute#project", Id: 1, Name: r.PathValue("project"), SelfLink: s.link(pathOf(r))}, nil
+	const metric = "CPUS_ALL_REGIONS"
+	limit, set := s.quotas[metric]
+	if !set {
+		limit = 10_000
+	}
+	used := 0.0
+	for region := range zonesOf {
+		for of, n := range s.usage(region) {
+			if strings.HasSuffix(of, "CPUS") {
+				used += n
+			}
+		}
+	}
+	return &compute.Project{
+		Kind: "compute#project", Id: 1, Name: r.PathValue("project"), SelfLink: s.link(pathOf(r)),
+		Quotas: []*compute.Quota{{Metric: metric, Limit: limit, Usage: used}},
+	}, nil
 }
 
 // getRegion answers with the quotas, what is used of them counted.
@@ -169,7 +186,8 @@ func (s *Server) usage(region string) map[string]float64 {
 	return usage
 }
 
-// SetQuota limits a region's resource, such as N2_CPUS. It is reported only:
+// SetQuota limits a region's resource, such as N2_CPUS, or the project's
+// CPUS_ALL_REGIONS. It is reported only:
 // nothing is refused because of it.
 func (s *Server) SetQuota(metric string, limit float64) {
 	s.mu.Lock()
