@@ -65,12 +65,25 @@ var sampledValues = [...]struct {
 	{"cache.bytes", [][]string{{"wiredTiger", "cache", "bytes currently in the cache"}}},           // now
 	{"cache.max_bytes", [][]string{{"wiredTiger", "cache", "maximum bytes configured"}}},           // configured
 	{"cache.dirty_bytes", [][]string{{"wiredTiger", "cache", "tracked dirty bytes in the cache"}}}, // not yet written
-	{"cache.pages_read", [][]string{{"wiredTiger", "cache", "pages read into cache"}}},             // into the cache
-	{"cache.pages_written", [][]string{{"wiredTiger", "cache", "pages written from cache"}}},       // out of the cache
+	{"cache.pages_requested", [][]string{{"wiredTiger", "cache", "pages requested from the cache"}}},
+	{"cache.pages_read", [][]string{{"wiredTiger", "cache", "pages read into cache"}}},       // into the cache
+	{"cache.pages_written", [][]string{{"wiredTiger", "cache", "pages written from cache"}}}, // out of the cache
+	{"cache.bytes_read", [][]string{{"wiredTiger", "cache", "bytes read into cache"}}},       // uncompressed
+	{"cache.bytes_written", [][]string{{"wiredTiger", "cache", "bytes written from cache"}}}, // uncompressed
+	// Application threads are all that are not the engine's own: those that
+	// serve clients, and on secondaries those that apply the oplog.
 	{"cache.application_reads", [][]string{{"wiredTiger", "cache", "application threads page read from disk to cache count"}}},
 	{"cache.application_read_us", [][]string{{"wiredTiger", "cache", "application threads page read from disk to cache time (usecs)"}}},
 	{"cache.application_writes", [][]string{{"wiredTiger", "cache", "application threads page write from cache to disk count"}}},
-	{"cache.application_evictions", [][]string{{"wiredTiger", "cache", "pages evicted by application threads"}}},
+	{"cache.application_write_us", [][]string{{"wiredTiger", "cache", "application threads page write from cache to disk time (usecs)"}}},
+	{"cache.application_evictions", [][]string{ // since 8.0 those that failed are counted too
+		{"wiredTiger", "cache", "page evict attempts by application threads"},
+		{"wiredTiger", "cache", "pages evicted by application threads"}}},
+	{"cache.application_eviction_us", [][]string{{"wiredTiger", "cache", "application thread time evicting (usecs)"}}},
+	// What the block manager asked the operating system for, whose page cache
+	// may have answered.
+	{"disk.reads", [][]string{{"wiredTiger", "block-manager", "blocks read"}}},
+	{"disk.writes", [][]string{{"wiredTiger", "block-manager", "blocks written"}}},
 	{"disk.bytes_read", [][]string{{"wiredTiger", "block-manager", "bytes read"}}},
 	{"disk.bytes_written", [][]string{{"wiredTiger", "block-manager", "bytes written"}}},
 	{"journal.bytes_written", [][]string{{"wiredTiger", "log", "log bytes written"}}},
@@ -81,23 +94,46 @@ var sampledValues = [...]struct {
 	{"checkpoint.total_ms", [][]string{
 		{"wiredTiger", "checkpoint", "total time (msecs)"},
 		{"wiredTiger", "transaction", "transaction checkpoint total time (msecs)"}}},
+	{"checkpoint.last_ms", [][]string{
+		{"wiredTiger", "checkpoint", "most recent time (msecs)"},
+		{"wiredTiger", "transaction", "transaction checkpoint most recent time (msecs)"}}},
 	{"checkpoint.running", [][]string{
 		{"wiredTiger", "checkpoint", "currently running"},
 		{"wiredTiger", "transaction", "transaction checkpoint currently running"}}},
 
-	{"flowcontrol.waited_us", [][]string{{"flowControl", "timeAcquiringMicros"}}}, // by writers
-	{"flowcontrol.lagged", [][]string{{"flowControl", "isLaggedCount"}}},
-	{"tickets.read_available", [][]string{ // moved in 8.0
-		{"queues", "execution", "read", "available"},
-		{"wiredTiger", "concurrentTransactions", "read", "available"}}},
-	{"tickets.write_available", [][]string{
-		{"queues", "execution", "write", "available"},
-		{"wiredTiger", "concurrentTransactions", "write", "available"}}},
+	{"flowcontrol.enabled", [][]string{{"flowControl", "enabled"}}},
+	{"flowcontrol.target_rate", [][]string{{"flowControl", "targetRateLimit"}}},     // tickets per second; 1e9 is no limit
+	{"flowcontrol.waited_us", [][]string{{"flowControl", "timeAcquiringMicros"}}},   // by writers, summed
+	{"flowcontrol.lagged", [][]string{{"flowControl", "isLaggedCount"}}},            // how often it began to hold writers back
+	{"flowcontrol.lagged_us", [][]string{{"flowControl", "isLaggedTimeMicros"}}},    // how long
+	{"writeconcern.waits", [][]string{{"metrics", "getLastError", "wtime", "num"}}}, // for acknowledgement by other members
+	{"writeconcern.wait_ms", [][]string{{"metrics", "getLastError", "wtime", "totalMillis"}}},
+	// Tickets moved out of wiredTiger in 8.0. The queue is that of operations
+	// of normal priority, in a section of its own since 7.0.
+	{"tickets.read_out", ticketPaths("read", "out")},
+	{"tickets.read_available", ticketPaths("read", "available")},
+	{"tickets.read_total", ticketPaths("read", "totalTickets")},
+	{"tickets.read_queue", ticketPaths("read", "normalPriority", "queueLength")},
+	{"tickets.read_queued_us", ticketPaths("read", "normalPriority", "totalTimeQueuedMicros")},
+	{"tickets.write_out", ticketPaths("write", "out")},
+	{"tickets.write_available", ticketPaths("write", "available")},
+	{"tickets.write_total", ticketPaths("write", "totalTickets")},
+	{"tickets.write_queue", ticketPaths("write", "normalPriority", "queueLength")},
+	{"tickets.write_queued_us", ticketPaths("write", "normalPriority", "totalTimeQueuedMicros")},
 	{"queue.readers", [][]string{{"globalLock", "currentQueue", "readers"}}},
 	{"queue.writers", [][]string{{"globalLock", "currentQueue", "writers"}}},
 	{"document.returned", [][]string{{"metrics", "document", "returned"}}},
 	{"document.scanned", [][]string{{"metrics", "queryExecutor", "scannedObjects"}}},
 	{"keys.scanned", [][]string{{"metrics", "queryExecutor", "scanned"}}},
+}
+
+// ticketPaths are the places of a value of the tickets that operations hold
+// while they are in the storage engine.
+func ticketPaths(path ...string) [][]string {
+	return [][]string{
+		append([]string{"queues", "execution"}, path...),
+		append([]string{"wiredTiger", "concurrentTransactions"}, path...),
+	}
 }
 
 // systemValues is where getDiagnosticData has the state of the machine, below

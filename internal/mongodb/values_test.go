@@ -24,18 +24,36 @@ func TestServerValuesFollowRenames(t *testing.T) {
 	common := `"pid": {"$numberLong": "42"}, "uptime": {"$numberDouble": "7.0"}, "uptimeMillis": {"$numberLong": "7250"},
 		"extra_info": {"user_time_us": {"$numberLong": "1500"}, "system_time_us": {"$numberLong": "300"}}`
 	want := map[string]float64{CPUUser: 1500, CPUSystem: 300, ProcessID: 42, Uptime: 7.25,
-		"checkpoint.count": 9, "checkpoint.total_ms": 812, "tickets.read_available": 127}
+		"checkpoint.count": 9, "checkpoint.total_ms": 812, "checkpoint.last_ms": 90, "cache.application_evictions": 77,
+		"tickets.read_out": 1, "tickets.read_available": 127, "tickets.read_total": 128, "tickets.read_queue": 3, "tickets.read_queued_us": 4500}
 	for version, status := range map[string]string{
 		"7.0": `{` + common + `, "wiredTiger": {
-			"transaction": {"transaction checkpoints": {"$numberLong": "9"}, "transaction checkpoint total time (msecs)": {"$numberLong": "812"}},
-			"concurrentTransactions": {"read": {"available": {"$numberInt": "127"}}}}}`,
+			"transaction": {"transaction checkpoints": {"$numberLong": "9"}, "transaction checkpoint total time (msecs)": {"$numberLong": "812"},
+				"transaction checkpoint most recent time (msecs)": {"$numberLong": "90"}},
+			"cache": {"pages evicted by application threads": {"$numberLong": "77"}},
+			"concurrentTransactions": {"read": {"out": {"$numberInt": "1"}, "available": {"$numberInt": "127"}, "totalTickets": {"$numberInt": "128"},
+				"normalPriority": {"queueLength": {"$numberLong": "3"}, "totalTimeQueuedMicros": {"$numberLong": "4500"}}}}}}`,
 		"8.0": `{` + common + `, "wiredTiger": {
-			"checkpoint": {"total succeed number of checkpoints": {"$numberLong": "9"}, "number of checkpoints started by api": {"$numberLong": "10"}, "total time (msecs)": {"$numberLong": "812"}}},
-			"queues": {"execution": {"read": {"available": {"$numberInt": "127"}}}}}`,
+			"checkpoint": {"total succeed number of checkpoints": {"$numberLong": "9"}, "number of checkpoints started by api": {"$numberLong": "10"},
+				"total time (msecs)": {"$numberLong": "812"}, "most recent time (msecs)": {"$numberLong": "90"}},
+			"cache": {"page evict attempts by application threads": {"$numberLong": "77"}}},
+			"queues": {"execution": {"read": {"out": {"$numberInt": "1"}, "available": {"$numberInt": "127"}, "totalTickets": {"$numberInt": "128"},
+				"queueLength": {"$numberLong": "99"},
+				"normalPriority": {"queueLength": {"$numberLong": "3"}, "totalTimeQueuedMicros": {"$numberLong": "4500"}}}}}}`,
 	} {
 		if diff := cmp.Diff(want, serverValues(document(t, status))); diff != "" {
 			t.Errorf("%s: %s", version, diff)
 		}
+	}
+	waits := serverValues(document(t, `{
+		"flowControl": {"enabled": true, "targetRateLimit": {"$numberInt": "1000000000"}, "timeAcquiringMicros": {"$numberLong": "402"},
+			"isLagged": false, "isLaggedCount": {"$numberInt": "2"}, "isLaggedTimeMicros": {"$numberLong": "990"}},
+		"metrics": {"getLastError": {"wtime": {"num": {"$numberInt": "7"}, "totalMillis": {"$numberInt": "21"}}}}}`))
+	if diff := cmp.Diff(map[string]float64{
+		"flowcontrol.enabled": 1, "flowcontrol.target_rate": 1e9, "flowcontrol.waited_us": 402, "flowcontrol.lagged": 2, "flowcontrol.lagged_us": 990,
+		"writeconcern.waits": 7, "writeconcern.wait_ms": 21,
+	}, waits); diff != "" {
+		t.Error(diff)
 	}
 	if got := serverValues(document(t, `{"uptime": {"$numberDouble": "3.5"}, "pid": "no number"}`)); got[Uptime] != 3.5 || len(got) != 1 {
 		t.Errorf("absent values must stay absent: %v", got)
