@@ -57,4 +57,24 @@
 //
 // with the degrees of freedom of both added, and the smallest difference
 // that would have been detected is its half-width, exp(t·√…) - 1.
+//
+// # Steady state
+//
+// A series of a cell's minutes kept its level unless a straight line or a
+// single jump fits it better than noise would let it. The statistics are the
+// slope of the least-squares line and the largest difference of means before
+// and after a point, at least a tenth of the series from either end (the
+// supremum test for a shift in mean: Hawkins 1977; Andrews 1993), both in
+// units of the standard deviation of what is left beside the better of the
+// two. Neither has a usable distribution when neighbouring minutes are
+// correlated, so both are compared with those of simulated AR(1) series of
+// the same length: a Monte Carlo test (Dwass 1957; Dufour 2006). The smaller
+// of the two p-values counts, against the smaller ones of the simulated
+// series (Westfall and Young 1993), which keeps the level of the whole.
+//
+// The autocorrelation of the noise cannot be told from a drift in a short
+// series, so it is estimated from the residuals of all series of a group
+// together, freed of its bias by simulating what an AR(1) series of each
+// autocorrelation would have shown (indirect inference: Gouriéroux, Monfort
+// and Renault 1993), and raised by one standard error.
 package stats
