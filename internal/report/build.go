@@ -69,6 +69,7 @@ func Build(in Input) (*Comparison, error) {
 		}
 	}
 	b.noise()
+	b.why()
 	b.plans()
 	b.answers()
 	b.errorCounts()

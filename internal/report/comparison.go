@@ -37,6 +37,8 @@ type Comparison struct {
 	// Thresholds are the answers to what was asked for, in its order.
 	Thresholds []ThresholdResult
 	Repeats    []Repeat
+	// Limits are what limited each target in each group.
+	Limits []GroupLimit
 	// Warnings are the limits of what this run can tell, in plain words.
 	Warnings []string
 }
@@ -143,6 +145,12 @@ type Cell struct {
 	Reason string
 	// Result is nil when the attempt left no numbers.
 	Result *record.Cell
+	// Members are what the members did meanwhile, in the order of their
+	// readings; of counted cells only, as are Bottleneck and Steady, which
+	// are nil for others. Steady is also nil for a cell without a course.
+	Members    []MemberMetrics
+	Bottleneck *Bottleneck
+	Steady     *Steady
 }
 
 // Missing is a cell that the run asked for and has no counted attempt.
@@ -274,6 +282,11 @@ type TargetPlan struct {
 	// Per document returned (or changed), over the samples.
 	KeysPerReturned      float64
 	DocumentsPerReturned float64
+	// MeanMS is the mean latency of the shape's operation type, of which
+	// other shapes may be part; 0 when there was none. Difference is that
+	// from the baseline's; nil for the baseline and where there is none.
+	MeanMS     float64
+	Difference *Difference
 }
 
 // Timeline is the course of one cell.

@@ -44,6 +44,7 @@ func (b *builder) fairness() {
 	b.checkRepetition(add)
 	b.checkAA(add)
 	b.checkDuration(add)
+	b.checkSteady(add)
 	f.Fair = !slices.ContainsFunc(f.Checks, func(c Check) bool { return c.Status == Unfair })
 }
 

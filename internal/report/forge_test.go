@@ -71,6 +71,8 @@ func digest(parts ...any) string {
 	return hex.EncodeToString(sum[:])
 }
 
+func memberName(target string, i int) string { return fmt.Sprintf("%s-rs%d", target, i) }
+
 func (f *forge) target(name, distribution, release, version string) record.Target {
 	t := record.Target{
 		Name: name, Distribution: distribution, Release: release, RequestedVersion: version, ActualVersion: version,
@@ -82,7 +84,7 @@ func (f *forge) target(name, distribution, release, version string) record.Targe
 			role = "PRIMARY"
 		}
 		t.Members = append(t.Members, record.MemberFacts{
-			Name: fmt.Sprintf("%s-rs%d", name, i), Address: fmt.Sprintf("10.128.0.%d:27017", i+2), Role: role, Version: version, FCV: version[:3],
+			Name: memberName(name, i), Address: fmt.Sprintf("10.128.0.%d:27017", i+2), Role: role, Version: version, FCV: version[:3],
 			Machine: record.MachineFacts{OS: "CentOS Stream 9", Kernel: "5.14.0-687.el9.x86_64", CPUModel: "Intel(R) Xeon(R) CPU @ 2.60GHz", CPUs: 4, MemoryMB: 15732},
 			Settings: map[string]string{
 				"storage.engine": "wiredTiger", "wiredTiger.cache_bytes": "7750000000", "default.writeConcern": `{"w":"majority"}`,
@@ -299,7 +301,13 @@ func forgePublished(t testing.TB) Input {
 	f.window = 120 // half as many as in a real record, for speed
 	f.cpu = map[string]float64{"mongo9": 512, "psmdb80": 540, "psmdb83": 571}
 	in := f.input()
+	// So much CPU that the primary has none left at 1M and 4M.
+	scale := map[int64]float64{1_000_000: 1.89, 4_000_000: 2.58, 8_000_000: 2.3}
 	for i := range in.Cells {
+		cpu := in.Cells[i].Cell.CPUUSPerCommand
+		cpu.Primary *= scale[in.Cells[i].ID.Size]
+		cpu.Secondary *= scale[in.Cells[i].ID.Size]
+		in.Cells[i].Samples = f.readings(&in.Cells[i], f.publishedLoads(&in.Cells[i]))
 		express := "EXPRESS_UPDATE _id_"
 		if in.Cells[i].ID.Target == "psmdb83" {
 			express = "UPDATE > IDHACK _id_"

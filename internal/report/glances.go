@@ -10,7 +10,7 @@ import (
 )
 
 func (c *Comparison) glances() []glance {
-	glances := []glance{c.fairGlance(), c.differentGlance(), c.sureGlance()}
+	glances := []glance{c.fairGlance(), c.differentGlance(), c.sureGlance(), c.whyGlance()}
 	if len(c.Thresholds) > 0 {
 		glances = append(glances, c.thresholdGlance())
 	}

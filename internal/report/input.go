@@ -65,6 +65,7 @@ type CellInput struct {
 	Explains    func() ([]record.Explain, error)
 	Intervals   iter.Seq2[record.Interval, error]
 	Windows     iter.Seq2[record.Window, error]
+	Samples     iter.Seq2[record.Sample, error]
 	// Outcomes opens what the server answered; it may be called repeatedly.
 	// Its error is fs.ErrNotExist when that was not recorded.
 	Outcomes func() (*record.OutcomeReader, error)
@@ -125,7 +126,7 @@ func read(reader *record.Reader) (Input, error) {
 		input.Cells = append(input.Cells, CellInput{
 			ID: c.ID, Attempt: c.Attempt, Status: c.Status, Cell: c.Cell, Problem: c.Problem,
 			Checkpoints: c.Checkpoints, Explains: c.Explains, Intervals: c.Intervals(), Windows: c.Windows(),
-			Outcomes: c.Outcomes,
+			Samples: c.Samples(), Outcomes: c.Outcomes,
 		})
 	}
 	input.Damage = d.list()

@@ -24,6 +24,7 @@ type jsonReport struct {
 	Cells       []jsonCell       `json:"cells"`
 	Missing     []jsonMissing    `json:"missing"`
 	Summaries   []jsonSummary    `json:"summaries"`
+	Limits      []jsonLimit      `json:"limits"`
 	Comparisons []jsonComparison `json:"comparisons"`
 	Fair        bool             `json:"fair"`
 	Fairness    jsonFairness     `json:"fairness"`
@@ -94,6 +95,9 @@ type jsonCell struct {
 	Operations          map[string]jsonOperation `json:"operations"` // encoding/json sorts the names
 	ErrorCodes          map[string]int64         `json:"error_codes,omitempty"`
 	CPU                 *record.CPUPerCommand    `json:"cpu_us_per_command"`
+	Members             []jsonMember             `json:"members,omitempty"`
+	Bottleneck          *jsonBottleneck          `json:"bottleneck,omitempty"`
+	Steady              *jsonSteady              `json:"steady,omitempty"`
 }
 
 type jsonOperation struct {
@@ -199,6 +203,8 @@ type jsonTargetPlan struct {
 	Plans                        []string `json:"plans"`
 	KeysExaminedPerReturned      float64  `json:"keys_examined_per_returned"`
 	DocumentsExaminedPerReturned float64  `json:"documents_examined_per_returned"`
+	// Latency is that of the shape's operation type.
+	Latency *jsonPlanLatency `json:"latency,omitempty"`
 }
 
 func renderJSON(w io.Writer, c *Comparison) error {
@@ -213,7 +219,7 @@ func newJSON(c *Comparison) *jsonReport {
 	out := &jsonReport{
 		SchemaVersion: jsonSchemaVersion, Run: newJSONRun(&c.heads()[0].Run), Checks: newJSONThresholds(c),
 		Baseline: c.Baseline, Targets: []jsonTarget{}, Cells: []jsonCell{}, Missing: []jsonMissing{}, Summaries: []jsonSummary{},
-		Comparisons: []jsonComparison{}, Fair: c.Fairness.Fair, Plans: []jsonPlan{}, Outcomes: newJSONAnswers(c), Warnings: c.AllWarnings(),
+		Limits: newJSONLimits(c), Comparisons: []jsonComparison{}, Fair: c.Fairness.Fair, Plans: []jsonPlan{}, Outcomes: newJSONAnswers(c), Warnings: c.AllWarnings(),
 		Fairness: jsonFairness{Checks: []jsonCheck{}, Sequences: []jsonSequence{}, Parity: []jsonParity{}},
 	}
 	for i := range c.Runs {
@@ -289,7 +295,9 @@ func newJSON(c *Comparison) *jsonReport {
 		x := jsonPlan{Size: c.Groups[p.Group].Size, Variant: c.Groups[p.Group].Variant, Operation: p.Operation, Shape: p.Shape, Same: p.Same, Targets: []jsonTargetPlan{}}
 		for t, plan := range p.Targets {
 			if plan.Samples > 0 {
-				x.Targets = append(x.Targets, jsonTargetPlan{c.Targets[t].Name, plan.Samples, plan.Variants, digits(plan.KeysPerReturned), digits(plan.DocumentsPerReturned)})
+				x.Targets = append(x.Targets, jsonTargetPlan{
+					c.Targets[t].Name, plan.Samples, plan.Variants, digits(plan.KeysPerReturned), digits(plan.DocumentsPerReturned), newJSONPlanLatency(&plan),
+				})
 			}
 		}
 		out.Plans = append(out.Plans, x)
@@ -326,6 +334,7 @@ func newJSONCell(c *Cell) jsonCell {
 	for name, o := range n.Operations {
 		x.Operations[name] = jsonOperation{o.Count, o.Errors, o.LatencyMS}
 	}
+	x.Members, x.Bottleneck, x.Steady = newJSONMembers(c.Members), newJSONBottleneck(c.Bottleneck), newJSONSteady(c.Steady)
 	return x
 }
 

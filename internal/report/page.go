@@ -236,7 +236,7 @@ func (s *Summary) absentRow(columns int) ([]cell, bool) {
 }
 
 func (c *Comparison) whySection() section {
-	s := section{ID: "why", Title: "Why: CPU per command, query plans"}
+	s := section{ID: "why", Title: "Why: what limited it, CPU per command, query plans"}
 	cpu := &sheet{
 		Caption: "Server CPU per successful command, microseconds (user and system)",
 		Columns: []column{
@@ -264,7 +264,9 @@ func (c *Comparison) whySection() section {
 			}})
 		}
 	}
+	s.Blocks = append(s.Blocks, c.limitBlocks()...)
 	s.Blocks = append(s.Blocks, block{Table: cpu}, block{Figure: c.cpuFigure()}, block{Table: c.planTable()})
+	s.Blocks = append(s.Blocks, c.planDifferenceBlocks()...)
 	return s.withoutEmpty()
 }
 

@@ -44,6 +44,7 @@ func (b *builder) plans() {
 			var first []string
 			for t := range b.c.Targets {
 				p.Targets[t] = targetPlan(seen[t][k])
+				b.joinLatency(&p.Targets[t], g, t, k.operation)
 				if v := slices.Sorted(slices.Values(p.Targets[t].Variants)); len(v) > 0 {
 					if first != nil && !slices.Equal(first, v) {
 						p.Same = false
@@ -74,4 +75,14 @@ func targetPlan(explains []record.Explain) TargetPlan {
 		p.DocumentsPerReturned = float64(documents) / float64(returned)
 	}
 	return p
+}
+
+// joinLatency adds how long the plan's operation type took, and how that
+// differs from the baseline.
+func (b *builder) joinLatency(p *TargetPlan, g, t int, operation string) {
+	operations := b.c.Groups[g].Summaries[t].Operations
+	if i := slices.IndexFunc(operations, func(o OperationSummary) bool { return o.Type == operation }); i >= 0 {
+		p.MeanMS = operations[i].LatencyMS.Mean
+	}
+	p.Difference = b.c.difference(g, b.c.Targets[t].Name, MetricMean, operation)
 }

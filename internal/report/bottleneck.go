@@ -1,0 +1,421 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+)
+
+// Limit is what limited a cell's throughput.
+type Limit string
+
+// The limits, in the order in which they are looked for.
+const (
+	LimitLoadHost    Limit = "load_host"    // the load generator's own CPU
+	LimitFlowControl Limit = "flow_control" // the primary held writers back, for secondaries to keep up
+	LimitCPU         Limit = "cpu"          // of one member or more
+	LimitDisk        Limit = "disk"         // of one member or more
+	LimitCacheMisses Limit = "cache_misses" // commands waited for pages, at a disk that could have done more
+	LimitReplication Limit = "replication"  // writes waited for other members' acknowledgement
+	LimitTickets     Limit = "tickets"      // commands waited to be let into the storage engine
+	LimitNone        Limit = "none"         // nothing was at its limit
+	LimitUnknown     Limit = "cannot_say"   // nothing known was, and not all is known
+)
+
+// The thresholds of the rules. docs/bottleneck.md gives the reasons; it and
+// these lines change together.
+const (
+	// loadHostLimit is what the load generator marks cells by; the mark
+	// decides.
+	loadHostLimit = 0.70
+	// cpuLimit: a machine whose CPUs are in use for this share of the
+	// measured time has none left, because the mean hides what its peaks do.
+	cpuLimit = 0.85
+	// diskBusyLimit and diskInFlightLimit: the busiest disk nearly always
+	// has something to do, and more than it does one after the other.
+	diskBusyLimit     = 0.90
+	diskInFlightLimit = 2
+	// cacheWaitLimit is of the workers' time, over all members.
+	cacheWaitLimit = 0.20
+	// flowControlLimit is of the workers' time, flowControlLagged of the
+	// measured time.
+	flowControlLimit  = 0.05
+	flowControlLagged = 0.10
+	// replicationLimit is of the workers' time; replicationLag is the lag
+	// that flow control aims for unless it is told otherwise
+	// (flowControlTargetLagSeconds).
+	replicationLimit = 0.50
+	replicationLag   = 10
+	// ticketLimit is of the workers' time, over all members.
+	ticketLimit = 0.20
+	// rateHeld: an open loop that came to this share of its rate kept it.
+	rateHeld = 0.99
+)
+
+// Bottleneck is what limited a cell, with the numbers that say so.
+type Bottleneck struct {
+	Limit Limit
+	// Member is the one at its limit, and Role what it was: PRIMARY,
+	// SECONDARY, …; "" when it is none's or all's.
+	Member, Role string
+	// Evidence are the numbers that decided, and then those that put them in
+	// proportion.
+	Evidence []Evidence
+	// Also are other limits that were reached.
+	Also []Limit
+	// Missing is what was not known, in words.
+	Missing []string
+}
+
+// Evidence is a number that speaks for a verdict.
+type Evidence struct {
+	Member string // "" when it is no single member's
+	Figure string // as in MemberMetrics.Values, or a name below
+	Value  float64
+	// Threshold is what Value had to reach for the verdict; 0 when it only
+	// puts the others in proportion.
+	Threshold float64
+}
+
+// Figures that are no member's.
+const (
+	LoadHostCPUShare  = "load_host_cpu_share"
+	RateShare         = "rate_share"               // of the rate asked for that was reached
+	AllCacheWaitShare = "cache_wait_share_of_all"  // the sum over the members
+	AllTicketWait     = "ticket_wait_share_of_all" // the sum over the members
+)
+
+// bottleneckInput is all that the rules look at.
+type bottleneckInput struct {
+	embedded bool
+	client   record.ClientUsage
+	// rate is what an open loop was asked for, 0 in a closed one; throughput
+	// what it came to, both per second.
+	rate, throughput float64
+	members          []MemberMetrics
+	// silent are data-bearing members without readings.
+	silent []string
+}
+
+func (b *builder) bottleneckInput(in *CellInput, members []MemberMetrics) bottleneckInput {
+	settings := &b.c.Run.Settings
+	if in.Settings != nil {
+		settings = in.Settings
+	}
+	x := bottleneckInput{client: in.Cell.Client, rate: settings.Rate, throughput: in.Cell.ThroughputPerS, members: members}
+	t := &b.c.Targets[b.c.target(in.ID.Target)]
+	x.embedded = t.Engine == record.EngineEmbedded
+	for _, m := range t.Members {
+		if m.Role != "ARBITER" && !slices.ContainsFunc(members, func(x MemberMetrics) bool { return x.Member == m.Name }) {
+			x.silent = append(x.silent, m.Name)
+		}
+	}
+	return x
+}
+
+// found is a limit that was reached.
+type found struct {
+	limit    Limit
+	member   *MemberMetrics // nil when it is no single member's
+	evidence []Evidence
+}
+
+// bottleneckOf applies the rules in their order. The first limit that was
+// reached is the verdict; the others are listed beside it.
+func bottleneckOf(in bottleneckInput) Bottleneck {
+	if in.embedded {
+		return Bottleneck{Limit: LimitUnknown, Missing: []string{
+			"the embedded engine answered, which has no disk, no WiredTiger cache and no oplog, and what limits it says nothing about MongoDB"}}
+	}
+	var reached []found
+	for _, rule := range []func(*bottleneckInput) (found, bool){
+		loadHostRule, flowControlRule, cpuRule, diskRule, cacheRule, replicationRule, ticketRule,
+	} {
+		if f, ok := rule(&in); ok {
+			reached = append(reached, f)
+		}
+	}
+	out := Bottleneck{Missing: in.missing()}
+	held := in.rate > 0 && in.throughput >= rateHeld*in.rate
+	switch {
+	case held && (len(reached) == 0 || reached[0].limit != LimitLoadHost):
+		// What is busy meanwhile limits nothing: the rate does.
+		out.Limit = LimitNone
+		out.Evidence = append([]Evidence{{Figure: RateShare, Value: in.throughput / in.rate, Threshold: rateHeld}}, in.highest()...)
+	case len(reached) > 0:
+		first := reached[0]
+		out.Limit, out.Evidence = first.limit, first.evidence
+		if first.member != nil {
+			out.Member, out.Role = first.member.Member, first.member.State
+		}
+		reached = reached[1:]
+	case len(out.Missing) > 0:
+		out.Limit, out.Evidence = LimitUnknown, in.highest()
+	default:
+		out.Limit, out.Evidence = LimitNone, in.highest()
+	}
+	for _, f := range reached {
+		out.Also = append(out.Also, f.limit)
+	}
+	return out
+}
+
+func loadHostRule(in *bottleneckInput) (found, bool) {
+	return found{limit: LimitLoadHost, evidence: []Evidence{
+		{Figure: LoadHostCPUShare, Value: in.client.CPUPercent / 100, Threshold: loadHostLimit}}}, in.client.ClientBound
+}
+
+func flowControlRule(in *bottleneckInput) (found, bool) {
+	f := found{limit: LimitFlowControl}
+	for i := range in.members {
+		m := &in.members[i]
+		if m.Values[FlowControlWaitShare] >= flowControlLimit {
+			f.evidence = append(f.evidence, m.evidence(FlowControlWaitShare, flowControlLimit))
+		}
+		if m.Values[FlowControlLaggedShare] >= flowControlLagged {
+			f.evidence = append(f.evidence, m.evidence(FlowControlLaggedShare, flowControlLagged))
+		}
+	}
+	if len(f.evidence) == 0 {
+		return f, false
+	}
+	// Whom the primary waited for: the secondary furthest behind.
+	if f.member = in.most(LagMaxS); f.member != nil {
+		f.evidence = append(f.evidence, f.member.context(LagMaxS, f.member.cpuFigure(), DiskBusyShare)...)
+	}
+	return f, true
+}
+
+func cpuRule(in *bottleneckInput) (found, bool) {
+	f := found{limit: LimitCPU}
+	saturated := in.over(func(m *MemberMetrics) (float64, bool) {
+		v, ok := m.Values[m.cpuFigure()]
+		return v, ok && v >= cpuLimit
+	})
+	for i, m := range saturated {
+		f.evidence = append(f.evidence, m.evidence(m.cpuFigure(), cpuLimit))
+		if i == 0 {
+			f.member = m
+		}
+	}
+	if f.member == nil {
+		return f, false
+	}
+	if f.member.cpuFigure() == MachineCPUShare {
+		f.evidence = append(f.evidence, f.member.context(ProcessCPUShare)...)
+	}
+	if f.member.Values[StealShare] >= 0.01 {
+		f.evidence = append(f.evidence, f.member.context(StealShare)...)
+	}
+	f.evidence = append(f.evidence, f.member.context(DiskBusyShare)...)
+	return f, true
+}
+
+func diskRule(in *bottleneckInput) (found, bool) {
+	f := found{limit: LimitDisk}
+	saturated := in.over(func(m *MemberMetrics) (float64, bool) {
+		inFlight := m.Values[DiskInFlight]
+		return inFlight, m.Values[DiskBusyShare] >= diskBusyLimit && inFlight >= diskInFlightLimit
+	})
+	for i, m := range saturated {
+		f.evidence = append(f.evidence, m.evidence(DiskBusyShare, diskBusyLimit), m.evidence(DiskInFlight, diskInFlightLimit))
+		if i == 0 {
+			f.member = m
+			f.evidence = append(f.evidence, m.context(DiskReadsPerS, DiskReadMS, DiskWritesPerS, CacheHitRatio, m.cpuFigure())...)
+		}
+	}
+	return f, f.member != nil
+}
+
+func cacheRule(in *bottleneckInput) (found, bool) {
+	f := found{limit: LimitCacheMisses, member: in.most(CacheWaitShare)}
+	sum := in.sum(CacheWaitShare)
+	if f.member == nil || sum < cacheWaitLimit {
+		return f, false
+	}
+	f.evidence = append([]Evidence{{Figure: AllCacheWaitShare, Value: sum, Threshold: cacheWaitLimit}},
+		f.member.context(CacheWaitShare, CacheHitRatio, CachePagesReadPerCommand, DiskBusyShare, DiskInFlight)...)
+	return f, true
+}
+
+func replicationRule(in *bottleneckInput) (found, bool) {
+	f := found{limit: LimitReplication}
+	if m := in.most(WriteConcernWaitShare); m != nil && m.Values[WriteConcernWaitShare] >= replicationLimit {
+		f.member = m
+		f.evidence = append(f.evidence, m.evidence(WriteConcernWaitShare, replicationLimit))
+	}
+	if m := in.most(LagMaxS); m != nil && m.Values[LagMaxS] >= replicationLag {
+		if f.member == nil {
+			f.member = m
+		}
+		f.evidence = append(f.evidence, m.evidence(LagMaxS, replicationLag))
+		f.evidence = append(f.evidence, m.context(LagMeanS)...)
+	}
+	return f, f.member != nil
+}
+
+func ticketRule(in *bottleneckInput) (found, bool) {
+	f := found{limit: LimitTickets, member: in.most(TicketWaitShare)}
+	sum := in.sum(TicketWaitShare)
+	if f.member == nil || sum < ticketLimit {
+		return f, false
+	}
+	f.evidence = append([]Evidence{{Figure: AllTicketWait, Value: sum, Threshold: ticketLimit}},
+		f.member.context(TicketWaitShare, TicketsExhaustedShare)...)
+	return f, true
+}
+
+// cpuFigure is the machine's CPU where the member told of it, else that of
+// mongod alone.
+func (m *MemberMetrics) cpuFigure() string {
+	if _, ok := m.Values[MachineCPUShare]; ok {
+		return MachineCPUShare
+	}
+	return ProcessCPUShare
+}
+
+func (m *MemberMetrics) evidence(figure string, threshold float64) Evidence {
+	return Evidence{Member: m.Member, Figure: figure, Value: m.Values[figure], Threshold: threshold}
+}
+
+// context are figures that put evidence in proportion, those that are known.
+func (m *MemberMetrics) context(figures ...string) []Evidence {
+	var out []Evidence
+	for _, figure := range figures {
+		if _, ok := m.Values[figure]; ok {
+			out = append(out, m.evidence(figure, 0))
+		}
+	}
+	return out
+}
+
+// over are the members that a rule holds for, by descending value; among
+// equal ones the primary comes first.
+func (in *bottleneckInput) over(rule func(*MemberMetrics) (float64, bool)) []*MemberMetrics {
+	var out []*MemberMetrics
+	values := map[string]float64{}
+	for i := range in.members {
+		m := &in.members[i]
+		if v, ok := rule(m); ok {
+			values[m.Member] = v
+			out = append(out, m)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y *MemberMetrics) int {
+		switch {
+		case values[x.Member] > values[y.Member]:
+			return -1
+		case values[x.Member] < values[y.Member]:
+			return 1
+		case x.State != y.State && x.State == "PRIMARY":
+			return -1
+		case x.State != y.State && y.State == "PRIMARY":
+			return 1
+		}
+		return strings.Compare(x.Member, y.Member)
+	})
+	return out
+}
+
+// most is the member with the highest value of a figure, nil when none told.
+func (in *bottleneckInput) most(figure string) *MemberMetrics {
+	list := in.over(func(m *MemberMetrics) (float64, bool) {
+		v, ok := m.Values[figure]
+		return v, ok
+	})
+	if len(list) == 0 {
+		return nil
+	}
+	return list[0]
+}
+
+func (in *bottleneckInput) sum(figure string) (sum float64) {
+	for i := range in.members {
+		sum += in.members[i].Values[figure]
+	}
+	return sum
+}
+
+// highest is how near the limits of members were.
+func (in *bottleneckInput) highest() []Evidence {
+	var out []Evidence
+	if m := in.most(MachineCPUShare); m != nil {
+		out = append(out, m.evidence(MachineCPUShare, 0))
+	} else if m := in.most(ProcessCPUShare); m != nil {
+		out = append(out, m.evidence(ProcessCPUShare, 0))
+	}
+	for _, figure := range [...]string{DiskBusyShare, CacheWaitShare, WriteConcernWaitShare} {
+		if m := in.most(figure); m != nil {
+			out = append(out, m.evidence(figure, 0))
+		}
+	}
+	return out
+}
+
+// missing is what the rules could not look at, in words.
+func (in *bottleneckInput) missing() []string {
+	if len(in.members) == 0 {
+		return []string{"there are no readings of the members"}
+	}
+	var out []string
+	if len(in.silent) > 0 {
+		out = append(out, "there are no readings of "+list(in.silent))
+	}
+	for _, needed := range [...]struct{ what, figure, other string }{
+		{"CPU", MachineCPUShare, ProcessCPUShare}, {"disks", DiskBusyShare, ""}, {"WiredTiger cache", CacheWaitShare, ""},
+	} {
+		var silent []string
+		for i := range in.members {
+			_, ok := in.members[i].Values[needed.figure]
+			_, other := in.members[i].Values[needed.other]
+			if !ok && !other {
+				silent = append(silent, in.members[i].Member)
+			}
+		}
+		if len(silent) > 0 {
+			out = append(out, fmt.Sprintf("%s did not tell of the %s", list(silent), needed.what))
+		}
+	}
+	return out
+}
+
+// GroupLimit is what limited a target in one group.
+type GroupLimit struct {
+	Group  int // index in Comparison.Groups
+	Target string
+	// Bottleneck is that of the first of the cells that share the most
+	// frequent verdict.
+	Bottleneck Bottleneck
+	Cells, Of  int // how many cells have that verdict, of how many
+}
+
+// limits joins the verdicts of a target's cells in a group.
+func (b *builder) limits() {
+	for g := range b.c.Groups {
+		group := &b.c.Groups[g]
+		for t := range b.c.Targets {
+			counts := map[Limit]int{}
+			var all []*Bottleneck
+			for i := range b.c.Cells {
+				cell := &b.c.Cells[i]
+				if cell.Bottleneck != nil && cell.Target == b.c.Targets[t].Name && cell.Size == group.Size && cell.Variant == group.Variant {
+					all = append(all, cell.Bottleneck)
+					counts[cell.Bottleneck.Limit]++
+				}
+			}
+			var best *Bottleneck
+			for _, x := range all {
+				if best == nil || counts[x.Limit] > counts[best.Limit] {
+					best = x
+				}
+			}
+			if best != nil {
+				b.c.Limits = append(b.c.Limits, GroupLimit{
+					Group: g, Target: b.c.Targets[t].Name, Bottleneck: *best, Cells: counts[best.Limit], Of: len(all),
+				})
+			}
+		}
+	}
+}
