@@ -23,9 +23,9 @@ type memberLoad struct {
 	without                        []string // readings that the member does not have, by prefix
 }
 
-// readings forges what members tell every minute of a cell: the first is the
-// primary. Counters start where those of a server that has been up would.
-func (f *forge) readings(in *CellInput, loads []memberLoad) iter.Seq2[record.Sample, error] {
+// readings forges what members tell before a cell, every so many seconds of
+// it and after it: the first is the primary. Counters start where those of a server that has been up would.
+func (f *forge) readings(in *CellInput, every float64, loads []memberLoad) iter.Seq2[record.Sample, error] {
 	const cpus, cache = 4.0, 7.75e9
 	cell := in.Cell
 	workers := float64(f.run.Settings.Workers)
@@ -82,7 +82,7 @@ func (f *forge) readings(in *CellInput, loads []memberLoad) iter.Seq2[record.Sam
 		if !take("before", -0.2) {
 			return
 		}
-		for at := 60.0; at < cell.DurationS; at += 60 {
+		for at := every; at < cell.DurationS; at += every {
 			if !take("during", at) {
 				return
 			}

@@ -307,7 +307,7 @@ func forgePublished(t testing.TB) Input {
 		cpu := in.Cells[i].Cell.CPUUSPerCommand
 		cpu.Primary *= scale[in.Cells[i].ID.Size]
 		cpu.Secondary *= scale[in.Cells[i].ID.Size]
-		in.Cells[i].Samples = f.readings(&in.Cells[i], f.publishedLoads(&in.Cells[i]))
+		in.Cells[i].Samples = f.readings(&in.Cells[i], 60, f.publishedLoads(&in.Cells[i]))
 		express := "EXPRESS_UPDATE _id_"
 		if in.Cells[i].ID.Target == "psmdb83" {
 			express = "UPDATE > IDHACK _id_"
@@ -397,6 +397,15 @@ func forgeTroubled(t testing.TB) Input {
 			c.Cell.InvalidReasons = []string{"an election happened (term 2 to 3)"}
 		case c.ID.Target == "a-baseline" && c.ID.Size == 1_000_000 && c.ID.Iteration == 2:
 			c.Status, c.Cell.Interrupted, c.Cell.DurationS = record.Partial, true, 31.4
+		case c.ID.Target == "a-baseline" && c.ID.Size == 100_000:
+			// Its first secondary is no Linux machine.
+			idle := memberLoad{processCPU: 0.3, machineCPU: 0.35, diskBusy: 0.2, inFlight: 0.3, pagesPerS: 9e4, hits: 0.999, pageWait: 0.02}
+			other := idle
+			other.without = []string{"system."}
+			c.Samples = f.readings(c, 10, []memberLoad{idle, other, idle})
+		case c.ID.Target == "c-died":
+			slow := memberLoad{processCPU: 0.2, machineCPU: 0.25, iowait: 0.5, diskBusy: 0.98, inFlight: 9, readsPerS: 20, readMS: 30, writesPerS: 190, pagesPerS: 3e4, hits: 0.99, pageWait: 0.03, lag: 11}
+			c.Samples = f.readings(c, 10, []memberLoad{{processCPU: 0.3, machineCPU: 0.35, flowWait: 0.31, flowLagged: 0.8, pagesPerS: 9e4, hits: 0.999}, slow, slow})
 		case c.ID.Target == "d-other-commands" && c.ID.Size == 100_000:
 			inner := c.Checkpoints
 			c.Checkpoints = func() (record.Checkpoints, error) {

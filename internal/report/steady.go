@@ -37,7 +37,8 @@ type Steady struct {
 	LastHalf float64
 	// AtS is when it jumped, seconds since the measured start.
 	AtS float64
-	P   float64
+	// P is the smaller one of both metrics, as in stats.Steadiness.
+	P float64
 	// Detectable is the relative change of throughput over the measured time
 	// that would just have been seen.
 	Detectable float64
@@ -111,7 +112,7 @@ func (b *builder) steadyCourse(t *Timeline, noise [len(steadySeries)]float64) St
 
 func (b *builder) steadyFrom(t *Timeline, first int, noise [len(steadySeries)]float64) Steady {
 	out := Steady{Reached: true, P: 1}
-	level := steadyLevel
+	level, worst := steadyLevel, 1.0
 	if b.c.Run.Settings.Rate > 0 {
 		// Two series that do not follow from one another share the level; in
 		// a closed loop throughput is workers divided by latency.
@@ -129,10 +130,12 @@ func (b *builder) steadyFrom(t *Timeline, first int, noise [len(steadySeries)]fl
 		if steadySeries[m].metric == MetricThroughput {
 			out.Detectable = s.Detectable
 		}
-		if s.P > level || math.Abs(s.Change) < steadyMatters || s.P >= out.P {
+		out.P = min(out.P, s.P)
+		if s.P > level || math.Abs(s.Change) < steadyMatters || s.P >= worst {
 			continue
 		}
-		out.Reached, out.P, out.Metric = false, s.P, steadySeries[m].metric
+		worst = s.P
+		out.Reached, out.Metric = false, steadySeries[m].metric
 		out.Shape, out.Change, out.LastHalf, out.AtS = s.Shape, s.Change, s.LastHalf, 0
 		if s.Shape == stats.Jump {
 			at := first + int(math.Round(s.At*float64(len(t.Points)-first)))

@@ -26,7 +26,7 @@ func wordsOf(figure string) figureWords {
 	case DiskBusyShare:
 		return figureWords{"disk busy", percent}
 	case DiskInFlight:
-		return figureWords{"operations waiting or served there", number}
+		return figureWords{"operations in flight", number}
 	case DiskReadsPerS:
 		return figureWords{"reads", perS}
 	case DiskWritesPerS:
@@ -106,11 +106,15 @@ func (b *Bottleneck) text() string {
 // evidenceText joins the evidence, member by member.
 func (b *Bottleneck) evidenceText() string {
 	var parts []string
-	for _, member := range b.evidenceMembers() {
+	for k, member := range b.evidenceMembers() {
 		var texts []string
 		for i := range b.Evidence {
 			if b.Evidence[i].Member == member {
-				texts = append(texts, b.Evidence[i].text())
+				text := b.Evidence[i].text()
+				if k > 0 { // the limits have been named
+					text, _, _ = strings.Cut(text, " (limit ")
+				}
+				texts = append(texts, text)
 			}
 		}
 		head := ""
@@ -349,7 +353,7 @@ func (c *Comparison) planDifferenceBlocks() []block {
 	switch {
 	case all == 0:
 	case same == all:
-		blocks = append(blocks, block{Text: "Every query shape had the same plan on all targets at every size: no difference in latency comes from a plan."})
+		blocks = append(blocks, block{Text: "Every query shape had the same plan on all targets at every size: plans explain no difference in latency."})
 	default:
 		blocks = append(blocks, block{Table: t})
 	}
