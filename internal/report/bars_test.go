@@ -30,7 +30,12 @@ func forge27(t testing.TB, buckets int) Input {
 		f.throughput[size] = map[string]float64{"mongo9": v, "psmdb80": v * 0.97, "psmdb83": v * 0.93}
 	}
 	f.cpu = map[string]float64{"mongo9": 512, "psmdb80": 540, "psmdb83": 571}
-	return f.input()
+	in := f.input()
+	load := memberLoad{processCPU: 0.7, machineCPU: 0.8, diskBusy: 0.6, inFlight: 3, readsPerS: 900, readMS: 2, writesPerS: 300, pagesPerS: 1e5, hits: 0.98}
+	for i := range in.Cells {
+		in.Cells[i].Samples = f.readings(&in.Cells[i], 10, []memberLoad{load, load, load})
+	}
+	return in
 }
 
 // The page of 27 cells is under 3 MB, all figures in it.

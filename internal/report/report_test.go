@@ -568,52 +568,6 @@ func TestLoadReadsWhatARunWrote(t *testing.T) {
 	}
 }
 
-<<<<<<< HEAD
-=======
-// BenchmarkReport27Cells reads a record of 3 targets, 3 sizes, 3 iterations
-// of 30 minutes each from disk, compares it and writes the page. Sys is all
-// the memory the process took from the system, the forging of the record
-// included.
-func BenchmarkReport27Cells(b *testing.B) {
-	in := func() Input {
-		var f *forge
-		var targets []record.Target
-		for _, name := range []string{"mongo9", "psmdb80", "psmdb83"} {
-			targets = append(targets, f.target(name, "psmdb", "psmdb-80", "8.0.34-15"))
-		}
-		f = newForge(b, targets, []record.Size{
-			{Documents: 1_000_000, Label: "1M", Iterations: 3}, {Documents: 4_000_000, Label: "4M", Iterations: 3}, {Documents: 8_000_000, Label: "8M", Iterations: 3},
-		}, 30*time.Minute)
-		f.grid = 4000 // as many buckets in use as a real server fills
-		for size, v := range map[int64]float64{1_000_000: 3600, 4_000_000: 2700, 8_000_000: 1500} {
-			f.throughput[size] = map[string]float64{"mongo9": v, "psmdb80": v * 0.97, "psmdb83": v * 0.93}
-		}
-		in := f.input()
-		for i := range in.Cells {
-			load := memberLoad{processCPU: 0.7, machineCPU: 0.8, diskBusy: 0.6, inFlight: 3, readsPerS: 900, readMS: 2, writesPerS: 300, pagesPerS: 1e5, hits: 0.98}
-			in.Cells[i].Samples = f.readings(&in.Cells[i], 10, []memberLoad{load, load, load})
-		}
-		return in
-	}
-	dir := write(b, in())
-	runtime.GC()
-	before := cpuSeconds(b)
-	var size int
-	for b.Loop() {
-		c, err := Load(dir)
-		if err != nil {
-			b.Fatal(err)
-		}
-		size = len(render(b, FormatHTML, c))
-	}
-	b.ReportMetric((cpuSeconds(b)-before)/float64(b.N), "cpu-s/op")
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	b.ReportMetric(float64(m.Sys)/(1<<20), "MiB-sys")
-	b.ReportMetric(float64(size)/(1<<20), "MiB-page")
-}
-
->>>>>>> 6a3ee46 (Show what the members did; keep its evidence short)
 // cpuSeconds is what this process has used of the CPU.
 func cpuSeconds(b *testing.B) float64 {
 	b.Helper()

@@ -36,12 +36,12 @@ type jsonEvidence struct {
 // jsonLimit is the verdict of most of a target's cells: cells of them, out
 // of of.
 type jsonLimit struct {
-	Target  string `json:"target"`
-	Size    int64  `json:"size"`
-	Variant string `json:"variant"`
-	jsonBottleneck
-	Cells int `json:"cells"`
-	Of    int `json:"of"`
+	Target     string         `json:"target"`
+	Size       int64          `json:"size"`
+	Variant    string         `json:"variant"`
+	Bottleneck jsonBottleneck `json:"bottleneck"`
+	Cells      int            `json:"cells"`
+	Of         int            `json:"of"`
 }
 
 // jsonSteady: reached is null when the cell was too short to tell. changes
