@@ -74,7 +74,8 @@ func referenceRun(t testing.TB) Input {
 
 // A record on disk with the published numbers gives the published
 // percentages. There are no windows, so of single iterations there are no
-// intervals.
+// intervals. What the members did was not published: the readings are forged
+// to be those of such machines.
 func TestReferenceRecord(t *testing.T) {
 	c, err := Load(write(t, referenceRun(t)), Options{})
 	if err != nil {
@@ -101,6 +102,16 @@ func TestReferenceRecord(t *testing.T) {
 	}
 	if c.difference(0, "psmdb80", MetricP99, AllOperations) != nil {
 		t.Error("a percentile that nobody published is compared")
+	}
+	// And it reads as it was read: bound by CPU at 4M, by disk at 8M.
+	for _, l := range c.Limits {
+		want := map[string]Limit{"4M": LimitCPU, "8M": LimitDisk}[c.Groups[l.Group].Label]
+		if want != "" && l.Bottleneck.Limit != want {
+			t.Errorf("%s at %s is limited by %s, want %s", l.Target, c.Groups[l.Group].Label, l.Bottleneck.Limit, want)
+		}
+	}
+	if len(c.Limits) != 9 {
+		t.Errorf("%d limits, want one per target and size", len(c.Limits))
 	}
 	// Every number of the source stands in the report.
 	text := string(render(t, FormatText, c))
