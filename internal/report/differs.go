@@ -17,8 +17,25 @@ func (c *Comparison) differsSection() section {
 		block{Figure: c.throughputFigure()},
 		block{Table: c.latencyTable()},
 		block{Figure: c.latencyFigure()},
+		block{Text: c.method()},
 	)
 	return s.withoutEmpty()
+}
+
+// onPage tells whether the page shows the difference: of operation types it has
+// mean and p99, the others are in JSON and CSV.
+func (d *Difference) onPage() bool {
+	return d.Operation == AllOperations || d.Metric == MetricMean || d.Metric == MetricP99
+}
+
+// method says how the intervals are made, for those who would make them anew.
+func (c *Comparison) method() string {
+	if !slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.Ratio.HasInterval() }) {
+		return ""
+	}
+	return "How the 95 % intervals are made: differences are ratios, taken as logarithms. Inside an iteration, windows are resampled in blocks whose length follows " +
+		"their autocorrelation; between iterations, the iterations' own estimates are compared; both variances together, with Student's t for as many degrees of freedom " +
+		"as there are. Iterations are not paired, and nothing is corrected for the number of comparisons. In a closed loop throughput and mean latency are one measurement seen twice."
 }
 
 // withoutEmpty drops blocks whose table or figure has nothing to show.
@@ -38,7 +55,7 @@ func (c *Comparison) throughputTable() *sheet {
 			{Head: "95 % interval", Right: true}, {Head: "verdict", Whole: true}, {Head: "would detect", Right: true},
 		},
 		Note: "Differences are from " + c.baselineWords() + ". \"Faster\" and \"slower\" only where the 95 % interval excludes zero; " +
-			"\"would detect\" is the smallest difference that this run could have told from none.",
+			"\"would detect\" is the true difference that such a run finds with a probability of 80 %.",
 	}
 	withinRun := false
 	for g := range c.Groups {

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,7 @@ func (b *builder) fairness() {
 	b.checkErrors(add)
 	b.checkAnswers(add)
 	b.checkRepetition(add)
+	b.checkMachines(add)
 	b.checkAA(add)
 	b.checkDuration(add)
 	b.checkSteady(add)
@@ -288,6 +290,38 @@ func (b *builder) checkErrors(add addCheck) {
 		add("Errors", Caution, "%s of %s commands failed (%s); failures are in no throughput and no latency",
 			thousands(failed), thousands(sent), percent(float64(failed)/float64(sent)))
 	}
+}
+
+func (b *builder) checkMachines(add addCheck) {
+	if b.c.ownMachines() {
+		add("Machines", Caution, "each target ran on machines of its own: a slower machine looks like a slower target, and no interval on this page sees that; "+
+			"a new environment and sandbox compare would")
+	}
+}
+
+// ownMachines reports whether the targets of one run share no machine. Of
+// several runs the check of runs says more.
+func (c *Comparison) ownMachines() bool {
+	if len(c.Runs) > 0 {
+		return false
+	}
+	owner := map[string]int{}
+	several := false
+	for t := range c.Targets {
+		for _, m := range c.Targets[t].Members {
+			host, _, err := net.SplitHostPort(m.Address)
+			if err != nil {
+				host = m.Address
+			}
+			other, taken := owner[host]
+			if taken && other != t && c.Targets[t].AAOf == "" && c.Targets[other].AAOf == "" {
+				return false
+			}
+			several = several || len(owner) > 0 && !taken
+			owner[host] = t
+		}
+	}
+	return several && c.Run.Platform != "local" && len(c.Targets) > 1
 }
 
 func (b *builder) checkRepetition(add addCheck) {

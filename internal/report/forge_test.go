@@ -84,7 +84,7 @@ func (f *forge) target(name, distribution, release, version string) record.Targe
 			role = "PRIMARY"
 		}
 		t.Members = append(t.Members, record.MemberFacts{
-			Name: memberName(name, i), Address: fmt.Sprintf("10.128.0.%d:27017", i+2), Role: role, Version: version, FCV: version[:3],
+			Name: memberName(name, i), Address: fmt.Sprintf("10.128.%d.%d:27017", name[len(name)-1], i+2), Role: role, Version: version, FCV: version[:3],
 			Machine: record.MachineFacts{OS: "CentOS Stream 9", Kernel: "5.14.0-687.el9.x86_64", CPUModel: "Intel(R) Xeon(R) CPU @ 2.60GHz", CPUs: 4, MemoryMB: 15732},
 			Settings: map[string]string{
 				"storage.engine": "wiredTiger", "wiredTiger.cache_bytes": "7750000000", "default.writeConcern": `{"w":"majority"}`,

@@ -109,8 +109,8 @@ func (c *Comparison) differentGlance() glance {
 func (c *Comparison) sureGlance() glance {
 	g := glance{Question: "How sure?"}
 	var over, within, without []string
-	compared := 0
-	least, most := 0.0, 0.0 // detectable differences of throughput
+	compared, exclude := 0, 0 // intervals on the page
+	least, most := 0.0, 0.0   // detectable differences of throughput
 	for k := range c.Groups {
 		var found, interval, single bool
 		for i := range c.Differences {
@@ -118,8 +118,11 @@ func (c *Comparison) sureGlance() glance {
 			if d.Group != k {
 				continue
 			}
-			if d.Ratio.HasInterval() {
+			if d.Ratio.HasInterval() && d.onPage() {
 				compared++
+				if d.Ratio.Differs() {
+					exclude++
+				}
 			}
 			if d.Metric == MetricThroughput {
 				if v := d.Ratio.Detectable; d.Ratio.HasInterval() {
@@ -145,8 +148,11 @@ func (c *Comparison) sureGlance() glance {
 	}
 	if len(over) > 0 {
 		blind := ""
-		if len(c.Runs) > 0 {
+		switch {
+		case len(c.Runs) > 0:
 			blind = ", blind to what differs between the runs' days and machines"
+		case c.ownMachines():
+			blind = " on the same machines, blind to machine-to-machine variance"
 		}
 		g.Answers = append(g.Answers, fmt.Sprintf("at %s: 95 %% intervals over iterations%s", list(over), blind))
 	}
@@ -159,16 +165,16 @@ func (c *Comparison) sureGlance() glance {
 		g.Answers = append(g.Answers, fmt.Sprintf("at %s: too little data for an interval", list(without)))
 	}
 	if most > 0 {
-		text := "throughput that differs by " + stats.Percent(least)
+		text := "a true difference in throughput of " + stats.Percent(least)
 		if a, b := stats.Percent(least), stats.Percent(most); a != b {
 			text += " (at best) to " + b + " (at worst)"
 		}
-		g.Answers = append(g.Answers, text+" or more would have been detected")
+		g.Answers = append(g.Answers, text+" or more would have been detected, with a probability of 80 %")
 	}
 	if len(g.Answers) == 0 {
 		g.Answers = []string{"nothing was compared"}
 	} else if compared >= 20 {
-		g.Answers = append(g.Answers, fmt.Sprintf("of %d intervals on this page about %d would exclude zero even if nothing differed", compared, (compared+10)/20))
+		g.Answers = append(g.Answers, fmt.Sprintf("%d of the %d intervals on this page exclude zero; about %d would even if nothing differed", exclude, compared, (compared+10)/20))
 	}
 	return g
 }

@@ -131,8 +131,8 @@ type jsonSummary struct {
 
 // jsonComparison: ratio is target divided by baseline; low and high bound its
 // 95 % interval and are null without one. within_run: the interval is blind
-// to what differs from run to run. detectable is the smallest relative
-// difference that would have been told from none. aa_ratio is the ratio of
+// to what differs from run to run. detectable is the true relative
+// difference that would have been found with a probability of 80 %. aa_ratio is the ratio of
 // the baseline measured a second time to itself, absent when that was not
 // done; within_aa: the difference is no larger.
 type jsonComparison struct {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mongo-sandbox/sandbox/internal/record"
@@ -144,8 +145,9 @@ func (c *Comparison) subtitle() []string {
 	if r.Settings.Rate > 0 {
 		pace = fmt.Sprintf("open loop at %s commands/s", number(r.Settings.Rate))
 	}
-	settings := fmt.Sprintf("%s workload, size x iterations: %s; %s each, %d workers, %s",
-		r.Settings.Workload, strings.Join(sizes, ", "), seconds(r.Settings.Duration.Seconds()), r.Settings.Workers, pace)
+	settings := fmt.Sprintf("%s workload, documents x iterations: %s; %s each, %d workers, %s; read preference %s, write concern %s",
+		r.Settings.Workload, strings.Join(sizes, ", "), seconds(r.Settings.Duration.Seconds()), r.Settings.Workers, pace,
+		cmp.Or(r.Settings.ReadPreference, "primary"), cmp.Or(r.Settings.WriteConcern, "the server's default"))
 	return []string{head, settings}
 }
 
@@ -155,7 +157,7 @@ func (c *Comparison) fairSection() section {
 	if len(c.Runs) > 0 {
 		s.Blocks = append(s.Blocks, block{Table: c.runTable()})
 	}
-	s.Blocks = append(s.Blocks, block{Table: c.targetTable()})
+	s.Blocks = append(s.Blocks, block{Table: c.targetTable()}, block{Table: c.machineTable()})
 	if len(c.Fairness.Parity) > 0 {
 		t := &sheet{
 			Caption: "Facts that differ between the targets' members",
@@ -182,7 +184,7 @@ func (c *Comparison) fairSection() section {
 	if len(c.Warnings) > 0 {
 		s.Blocks = append(s.Blocks, block{Text: "Noted during the run:"}, block{List: c.Warnings})
 	}
-	return s
+	return s.withoutEmpty()
 }
 
 func (c *Comparison) targetTable() *sheet {
@@ -210,6 +212,53 @@ func (c *Comparison) targetTable() *sheet {
 			{Text: x.Name, Series: i + 1}, {Text: cmp.Or(x.Distribution, none)}, {Text: cmp.Or(x.RequestedVersion, none)},
 			{Text: cmp.Or(x.ActualVersion, none)}, engine, {Text: cmp.Or(positive(int64(len(x.Members))), none)}, role,
 		}})
+	}
+	return t
+}
+
+// machineTable is what the data-bearing members run on, also where it is equal.
+func (c *Comparison) machineTable() *sheet {
+	facts := []struct {
+		head string
+		of   func(*record.MemberFacts) string
+	}{
+		{"CPUs", func(m *record.MemberFacts) string { return positive(int64(m.Machine.CPUs)) }},
+		{"CPU model", func(m *record.MemberFacts) string { return m.Machine.CPUModel }},
+		{"memory", func(m *record.MemberFacts) string { return memoryText(m.Machine) }},
+		{"cache", func(m *record.MemberFacts) string {
+			n, err := strconv.ParseFloat(m.Settings["wiredTiger.cache_bytes"], 64)
+			if err != nil {
+				return ""
+			}
+			return fmt.Sprintf("%.1f GiB", n/(1<<30))
+		}},
+		{"operating system", func(m *record.MemberFacts) string { return m.Machine.OS }},
+		{"kernel", func(m *record.MemberFacts) string { return m.Machine.Kernel }},
+	}
+	t := &sheet{
+		Caption: "What the members run on", Columns: []column{{Head: "target"}},
+		Note: "Each member's own; several values where they differ. Cache: what the storage engine is given.",
+	}
+	for _, f := range facts {
+		t.Columns = append(t.Columns, column{Head: f.head, Wrap: true})
+	}
+	for i := range c.Targets {
+		r := row{Cells: []cell{{Text: c.Targets[i].Name, Series: i + 1}}}
+		known := false
+		for _, f := range facts {
+			var values []string
+			for k := range c.Targets[i].Members {
+				m := &c.Targets[i].Members[k]
+				if v := f.of(m); m.Role != "ARBITER" && v != "" && !slices.Contains(values, v) {
+					values = append(values, v)
+				}
+			}
+			known = known || len(values) > 0
+			r.Cells = append(r.Cells, cell{Text: cmp.Or(strings.Join(values, valueSeparator), none)})
+		}
+		if known {
+			t.Rows = append(t.Rows, r)
+		}
 	}
 	return t
 }

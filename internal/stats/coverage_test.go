@@ -116,7 +116,7 @@ func TestTrueDifferenceIsFound(t *testing.T) {
 }
 
 // The claim "would have detected N %" is held: a difference of that size is
-// found about half of the time, one of twice that size nearly always.
+// found in some 80 % of cases, one of twice that size nearly always.
 func TestDetectableIsHonest(t *testing.T) {
 	s := simulation{iterations: 1, windows: 30, noise: 0.03, autocorrelation: 0.3}
 	var detectable float64
@@ -128,11 +128,11 @@ func TestDetectableIsHonest(t *testing.T) {
 		detectable += Compare(b[0], a[0], bs[0], as[0]).Detectable / trials
 	}
 	s.effect = math.Log1p(detectable)
-	if share := s.differing(t, 200); share < 0.3 {
+	if share := s.differing(t, 200); share < 0.7 {
 		t.Errorf("a difference of %.1f %% was found in %.0f %% of trials", detectable*100, share*100)
 	}
 	s.effect = math.Log1p(2 * detectable)
-	if share := s.differing(t, 200); share < 0.9 {
+	if share := s.differing(t, 200); share < 0.97 {
 		t.Errorf("a difference of %.1f %% was found in %.0f %% of trials", 2*detectable*100, share*100)
 	}
 }

@@ -55,8 +55,9 @@
 //
 //	exp(ln(target/baseline) ± t · √(V_target + V_baseline))
 //
-// with the degrees of freedom of both added, and the smallest difference
-// that would have been detected is its half-width, exp(t·√…) - 1.
+// with the degrees of freedom of both added. The true difference that would
+// have been detected with probability Power is exp((t + t(Power))·√…) - 1, t
+// being two-sided and t(Power) one-sided.
 //
 // # Steady state
 //

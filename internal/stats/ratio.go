@@ -15,8 +15,9 @@ type Ratio struct {
 	// WithinRun: at least one side was measured in a single iteration, so
 	// the interval is blind to what differs from run to run.
 	WithinRun bool
-	// Detectable is the smallest relative difference (0.03 is 3 %) that
-	// would have been told from none; 0 when there is no interval.
+	// Detectable is the true relative difference (0.03 is 3 %) whose interval
+	// would have excluded 1 with probability Power; 0 when there is no
+	// interval.
 	Detectable float64
 }
 
@@ -29,10 +30,11 @@ func Compare(target, baseline float64, ts, bs Spread) Ratio {
 	if !ts.Known() || !bs.Known() {
 		return r
 	}
-	half := studentT(confidence, ts.DF+bs.DF) * math.Sqrt(ts.Variance+bs.Variance)
+	df, deviation := ts.DF+bs.DF, math.Sqrt(ts.Variance+bs.Variance)
+	half := studentT(confidence, df) * deviation
 	r.Low = r.Value * math.Exp(-half)
 	r.High = r.Value * math.Exp(half)
-	r.Detectable = math.Expm1(half)
+	r.Detectable = math.Expm1(half + studentT(2*Power-1, df)*deviation)
 	return r
 }
 

@@ -2,8 +2,9 @@ package stats
 
 import "math"
 
-// Power is the probability with which a planned number of iterations finds
-// a difference that is there.
+// Power is the probability with which a difference that is there is found: by
+// a planned number of iterations, or by a run, if it is said that the run would
+// have detected it.
 const Power = 0.8
 
 // MaxRepeats is the largest number of iterations that Repeats looks at.

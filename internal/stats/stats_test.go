@@ -289,8 +289,9 @@ func TestCompare(t *testing.T) {
 	if !near(inverse.Low, 1/r.High, 1e-12) || inverse.Outcome(HigherIsBetter) != Faster {
 		t.Errorf("the other way round: %+v", inverse)
 	}
+	// (2.776 + 0.941) √0.0002 = 0.0526, and exp of that.
 	same := Compare(98, 100, one, one)
-	if same.Differs() || same.Verdict(HigherIsBetter) != "no difference detected (would have detected 4.1 %)" {
+	if same.Differs() || same.Verdict(HigherIsBetter) != "no difference detected (would have detected 5.4 %)" {
 		t.Errorf("%+v: %q", same, same.Verdict(HigherIsBetter))
 	}
 	if !Compare(1, 1, one, Spread{Iterations: 1, DF: 5}).WithinRun {
