@@ -105,8 +105,10 @@ type Summary struct {
 	DurationS      float64
 	ThroughputPerS float64
 	LatencyMS      record.Latency
-	Operations     []OperationSummary
-	CPU            *record.CPUPerCommand
+	// ResponseMS is response time, nil in a closed loop.
+	ResponseMS *record.Latency
+	Operations []OperationSummary
+	CPU        *record.CPUPerCommand
 	// DatasetBytes is what was seeded, 0 when unknown.
 	DatasetBytes int64
 }

@@ -17,6 +17,7 @@ func (c *Comparison) differsSection() section {
 		block{Figure: c.throughputFigure()},
 		block{Table: c.latencyTable()},
 		block{Figure: c.latencyFigure()},
+		block{Table: c.responseTable()},
 		block{Text: c.method()},
 	)
 	return s.withoutEmpty()
@@ -158,7 +159,7 @@ func (c *Comparison) latencyTable() *sheet {
 		Note:    "* the 95 % interval of the difference from " + c.baselineWords() + " excludes zero; the intervals are in the next section." + c.noiseNote(),
 	}
 	if c.Run.Settings.Rate > 0 {
-		t.Note += " Service time runs from a command's sending to its reply: time that it waited for a free worker is in the record's response time."
+		t.Note += " Service time runs from a command's sending to its reply: time that it waited for a free worker is in the response time, below."
 	} else {
 		t.Note += " A closed loop hides stalls, because a worker that waits sends nothing; what users who keep arriving would see takes a run with --rate."
 	}

@@ -42,6 +42,7 @@ func (b *builder) summarise(s *Summary, cells []*CellInput) {
 	parts := make([]part, 0, len(cells))
 	operations := map[string][]part{}
 	var types []string
+	var responses []part
 	for _, in := range cells {
 		c := in.Cell
 		s.Commands += c.Commands
@@ -69,6 +70,17 @@ func (b *builder) summarise(s *Summary, cells []*CellInput) {
 			}
 		}
 		parts = append(parts, whole)
+		if p, ok := responsePart(c); ok {
+			responses = append(responses, p)
+		}
+	}
+	if len(responses) == s.Cells {
+		response, err := join(responses)
+		if err != nil {
+			b.damage.note(fmt.Sprintf("a cell.json of %s at %d documents: histogram of response times: %v", s.Target, cells[0].ID.Size, err),
+				"the percentiles over several iterations are means")
+		}
+		s.ResponseMS = &response
 	}
 	if s.DurationS > 0 {
 		s.ThroughputPerS = finite(weighted / s.DurationS)

@@ -125,6 +125,7 @@ type jsonSummary struct {
 	DurationS      float64                  `json:"duration_s"`
 	ThroughputPerS float64                  `json:"throughput_per_s"`
 	LatencyMS      record.Latency           `json:"latency_ms"`
+	ResponseMS     *record.Latency          `json:"response_ms,omitempty"`
 	Operations     map[string]jsonOperation `json:"operations"`
 	CPU            *record.CPUPerCommand    `json:"cpu_us_per_command"`
 }
@@ -255,7 +256,7 @@ func newJSON(c *Comparison) *jsonReport {
 			}
 			out.Summaries = append(out.Summaries, jsonSummary{
 				Target: s.Target, Size: group.Size, Variant: group.Variant, Iterations: s.Cells, Refused: s.Refused, Commands: s.Commands,
-				Errors: s.Errors, DurationS: s.DurationS, ThroughputPerS: s.ThroughputPerS, LatencyMS: s.LatencyMS, Operations: operations, CPU: s.CPU,
+				Errors: s.Errors, DurationS: s.DurationS, ThroughputPerS: s.ThroughputPerS, LatencyMS: s.LatencyMS, ResponseMS: s.ResponseMS, Operations: operations, CPU: s.CPU,
 			})
 		}
 	}
