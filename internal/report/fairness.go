@@ -268,10 +268,11 @@ func (b *builder) checkForeignLoad(add addCheck) {
 }
 
 func (b *builder) checkErrors(add addCheck) {
-	var failed, sent int64
+	var failed, sent, retried int64
 	worst, where := 0.0, ""
 	b.eachCounted(func(_, _ int, in *CellInput) {
 		failed += in.Cell.Errors
+		retried += in.Cell.Retries
 		sent += in.Cell.Errors + in.Cell.Commands
 		if n := in.Cell.Errors + in.Cell.Commands; n > 0 {
 			if share := float64(in.Cell.Errors) / float64(n); share > worst {
@@ -279,16 +280,20 @@ func (b *builder) checkErrors(add addCheck) {
 			}
 		}
 	})
+	again := ""
+	if retried > 0 {
+		again = fmt.Sprintf("; the driver sent %s commands a second time", thousands(retried))
+	}
 	switch {
 	case sent == 0:
 	case failed == 0:
-		add("Errors", OK, "no command failed")
+		add("Errors", OK, "no command failed%s", again)
 	case worst > tolerableErrors:
-		add("Errors", Unfair, "%s of %s commands failed, most often %s of %s; failures are in no throughput and no latency, but commands that fail do other work",
-			thousands(failed), thousands(sent), percent(worst), where)
+		add("Errors", Unfair, "%s of %s commands failed, most often %s of %s; failures are in no throughput and no latency, but commands that fail do other work%s",
+			thousands(failed), thousands(sent), percent(worst), where, again)
 	default:
-		add("Errors", Caution, "%s of %s commands failed (%s); failures are in no throughput and no latency",
-			thousands(failed), thousands(sent), percent(float64(failed)/float64(sent)))
+		add("Errors", Caution, "%s of %s commands failed (%s); failures are in no throughput and no latency%s",
+			thousands(failed), thousands(sent), percent(float64(failed)/float64(sent)), again)
 	}
 }
 

@@ -50,3 +50,16 @@ func TestResponseTimes(t *testing.T) {
 		t.Errorf("a closed loop has response times: %+v", closed.Rows)
 	}
 }
+
+func TestRetriesAreSaid(t *testing.T) {
+	in := published(t)
+	cell := *in.Cells[0].Cell
+	cell.Retries = 1234
+	in.Cells[0].Cell = &cell
+	for _, check := range build(t, in).Fairness.Checks {
+		if check.Name == "Errors" && strings.Contains(check.Text, "the driver sent 1,234 commands a second time") {
+			return
+		}
+	}
+	t.Error("no check says so")
+}
