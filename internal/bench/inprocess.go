@@ -127,7 +127,7 @@ func (r *InProcess) RunCell(ctx context.Context, job Job, cell *record.CellWrite
 	job.Progress(Event{Phase: Running})
 	options := loadgen.Options{
 		Workload: w, Iteration: job.ID.Iteration, Client: s.load,
-		Duration: job.Settings.Duration, Warmup: job.Settings.Warmup, Rate: job.Settings.Rate, Sink: cell,
+		Duration: job.Settings.Duration, Warmup: job.Settings.Warmup, WarmupOps: warmupOps(&job.Settings), Rate: job.Settings.Rate, Sink: cell,
 	}
 	if job.Settings.RecordOutcomes {
 		if options.Outcomes, err = cell.Outcomes(); err != nil {
@@ -172,7 +172,7 @@ func (r *InProcess) measure(ctx context.Context, s *session, job Job, o loadgen.
 	every := cmp.Or(r.SampleEvery, 10*time.Second)
 	during := sampler.start(ctx, watch, every, min(every, o.Duration/2))
 	o.Progress = func(snapshot loadgen.Snapshot) {
-		if o.Warmup > 0 && !snapshot.WarmingUp {
+		if job.Settings.WarmsUp() && !snapshot.WarmingUp {
 			during.warmedUp(snapshot.Commands)
 		}
 		job.Progress(Event{Phase: Running, Load: &snapshot})
@@ -249,4 +249,10 @@ func (s *session) waitCaughtUp(ctx context.Context, bound, patience time.Duratio
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	return s.admin.WaitCaughtUp(ctx, patience, s.members.names())
+}
+
+// warmupOps is each worker's share of the warm-up's commands.
+func warmupOps(s *record.Settings) int64 {
+	workers := int64(max(s.Workers, 1))
+	return (s.WarmupCommands + workers - 1) / workers
 }

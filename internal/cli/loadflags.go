@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,17 +54,51 @@ func (f *workloadFlags) workload(size int64) (*workload.Workload, error) {
 // loadFlags are the flags that say how a workload is put on a target.
 type loadFlags struct {
 	workloadFlags
-	duration, warmup, opTimeout  time.Duration
+	duration, opTimeout          time.Duration
+	warmup                       warmup
 	rate                         float64
 	readPreference, writeConcern string
 	recordOutcomes, explain      bool
 }
 
+// warmup is the value of --warmup.
+type warmup struct {
+	time     time.Duration
+	commands int64
+}
+
+// Set reads a time or a number of commands.
+func (w *warmup) Set(text string) error {
+	var read warmup
+	var err error
+	if read.commands, err = strconv.ParseInt(text, 10, 64); err != nil {
+		read.commands = 0
+		if read.time, err = time.ParseDuration(text); err != nil {
+			return errors.New("want a time such as 2m, or a number of commands")
+		}
+	}
+	if read.time < 0 || read.commands < 0 {
+		return errors.New("must not be negative")
+	}
+	*w = read
+	return nil
+}
+
+func (w *warmup) String() string {
+	if w.commands > 0 {
+		return strconv.FormatInt(w.commands, 10)
+	}
+	return w.time.String()
+}
+
+// Type is what the help calls the value.
+func (w *warmup) Type() string { return "time or number" }
+
 func (f *loadFlags) add(cmd *cobra.Command) {
 	f.workloadFlags.add(cmd)
 	flags := cmd.Flags()
 	flags.DurationVar(&f.duration, "duration", 30*time.Minute, "measured time of a cell")
-	flags.DurationVar(&f.warmup, "warmup", 0, "time of reads before the measured time")
+	flags.Var(&f.warmup, "warmup", "reads before the measured time: for a `TIME` such as 2m, or a number of commands of all workers together")
 	flags.DurationVar(&f.opTimeout, "op-timeout", 0, "give a command up after this time; 0 is never")
 	flags.Float64Var(&f.rate, "rate", 0, "commands per second of all workers, started whatever the answers (open loop); 0 sends the next when the last has ended")
 	flags.StringVar(&f.readPreference, "read-preference", "primary", "primary, primaryPreferred, secondary, secondaryPreferred or nearest")
@@ -79,9 +115,6 @@ func (f *loadFlags) record(sizes []record.Size) (record.Settings, error) {
 	}
 	if !(f.rate >= 0 && f.rate <= math.MaxInt32) { // NaN is neither
 		return record.Settings{}, usagef("--rate %v: want 0 to %d", f.rate, math.MaxInt32)
-	}
-	if f.warmup < 0 {
-		return record.Settings{}, usagef("--warmup %s: must not be negative", f.warmup)
 	}
 	if f.opTimeout != 0 && f.opTimeout < time.Millisecond {
 		return record.Settings{}, usagef("--op-timeout %s: want at least 1ms, or 0 for none", f.opTimeout)
@@ -101,7 +134,7 @@ func (f *loadFlags) record(sizes []record.Size) (record.Settings, error) {
 	return record.Settings{
 		Workload: s.Workload, Seed: s.Seed, Workers: s.Workers, OpsPerWorker: s.OpsPerWorker,
 		Mix: mix.Weights(), InsertBatch: s.InsertBatch, FindBatch: s.FindBatch, FindLimit: s.FindLimit,
-		Duration: f.duration, Warmup: f.warmup, Rate: f.rate, OpTimeout: f.opTimeout,
+		Duration: f.duration, Warmup: f.warmup.time, WarmupCommands: f.warmup.commands, Rate: f.rate, OpTimeout: f.opTimeout,
 		ReadPreference: f.readPreference, WriteConcern: f.writeConcern,
 		RecordOutcomes: f.recordOutcomes, Explain: f.explain,
 	}, nil

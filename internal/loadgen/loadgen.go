@@ -54,8 +54,10 @@ type Options struct {
 	// commands. At least one of them is set; what comes first ends the run.
 	Duration time.Duration
 	OpsLimit int64
-	// Warmup comes before the measured time and is in no number.
-	Warmup time.Duration
+	// Warmup, or WarmupOps commands of every worker, come before the measured
+	// time and are in no number; with both, what comes first ends the warm-up.
+	Warmup    time.Duration
+	WarmupOps int64
 	// Rate is the commands per second of all workers together, started at
 	// fixed times whatever the answers (open loop). 0 is a closed loop: a
 	// worker sends its next command when the last one has ended.
@@ -126,10 +128,10 @@ func run(ctx context.Context, o Options, l limits) (*Result, error) {
 // warmUp comes before the phase that is measured, which it marks interrupted
 // if the user does not let it come to its end.
 func warmUp(ctx context.Context, o Options, l limits, measured *phase) error {
-	if o.Warmup == 0 {
+	if o.Warmup == 0 && o.WarmupOps == 0 {
 		return nil
 	}
-	o.Iteration, o.Duration, o.OpsLimit = 0, o.Warmup, 0
+	o.Iteration, o.Duration, o.OpsLimit = 0, o.Warmup, o.WarmupOps
 	o.Sink, o.Outcomes = nil, nil
 	p := newPhase(o, l)
 	p.warmup = true
@@ -151,14 +153,14 @@ func (o *Options) check() error {
 		return errors.New("workload and client must be set")
 	case o.Iteration < 1:
 		return fmt.Errorf("iteration %d: want 1 or more", o.Iteration)
-	case o.Duration < 0 || o.OpsLimit < 0 || o.Warmup < 0:
+	case o.Duration < 0 || o.OpsLimit < 0 || o.Warmup < 0 || o.WarmupOps < 0:
 		return errors.New("duration, number of commands and warm-up must not be negative")
 	case o.Duration == 0 && o.OpsLimit == 0:
 		return errors.New("neither a duration nor a number of commands is set")
 	case o.Rate < 0 || math.IsNaN(o.Rate) || math.IsInf(o.Rate, 0):
 		return fmt.Errorf("rate %v: want a number of commands per second, or 0", o.Rate)
 	}
-	if mix := o.Workload.Settings().Mix; o.Warmup > 0 && mix.Find == 0 && mix.Aggregate == 0 {
+	if mix := o.Workload.Settings().Mix; (o.Warmup > 0 || o.WarmupOps > 0) && mix.Find == 0 && mix.Aggregate == 0 {
 		return errors.New("a warm-up reads only, and the mix has no find and no aggregate")
 	}
 	return nil

@@ -480,6 +480,12 @@ func TestSinkErrorKeepsTheResult(t *testing.T) {
 
 // The warm-up reads iteration 0 and is in no number.
 func TestWarmUp(t *testing.T) {
+	for name, warmup := range map[string]Options{"time": {Warmup: 3 * time.Second}, "commands": {WarmupOps: 300}} {
+		t.Run(name, func(t *testing.T) { testWarmUp(t, warmup) })
+	}
+}
+
+func testWarmUp(t *testing.T, warmup Options) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkload(t, 2)
 		first := slices.Clone(w.Generator(1, 0).Command(0).AppendCanonical(nil))
@@ -501,7 +507,7 @@ func TestWarmUp(t *testing.T) {
 		})
 		var warming int
 		cell := mustRun(t, Options{
-			Workload: w, Iteration: 1, Client: client, Warmup: 3 * time.Second, Duration: time.Second,
+			Workload: w, Iteration: 1, Client: client, Warmup: warmup.Warmup, WarmupOps: warmup.WarmupOps, Duration: time.Second,
 			Progress: func(s Snapshot) {
 				if s.WarmingUp {
 					warming++
@@ -708,6 +714,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"negative duration":     func(o *Options) { o.Duration = -1 },
 		"negative limit":        func(o *Options) { o.OpsLimit = -1 },
 		"negative warm-up":      func(o *Options) { o.Warmup = -1 },
+		"negative warm-up ops":  func(o *Options) { o.WarmupOps = -1 },
 		"negative rate":         func(o *Options) { o.Rate = -1 },
 		"rate not a number":     func(o *Options) { o.Rate = math.NaN() },
 		"nothing to warm up by": func(o *Options) { o.Workload, o.Warmup = writes, time.Second },

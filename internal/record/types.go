@@ -65,8 +65,11 @@ type Settings struct {
 	FindBatch    int            `json:"find_batch"`
 	FindLimit    int            `json:"find_limit"`
 
-	Duration       time.Duration `json:"duration_ns"`
+	Duration time.Duration `json:"duration_ns"`
+	// Warmup or WarmupCommands, of all workers together, come before the
+	// measured time.
 	Warmup         time.Duration `json:"warmup_ns,omitempty"`
+	WarmupCommands int64         `json:"warmup_commands,omitempty"`
 	Rate           float64       `json:"rate_per_s,omitempty"` // 0: closed loop
 	OpTimeout      time.Duration `json:"op_timeout_ns,omitempty"`
 	ReadPreference string        `json:"read_preference"`
@@ -74,6 +77,9 @@ type Settings struct {
 	RecordOutcomes bool          `json:"record_outcomes,omitempty"`
 	Explain        bool          `json:"explain,omitempty"`
 }
+
+// WarmsUp reports whether something comes before the measured time.
+func (s *Settings) WarmsUp() bool { return s.Warmup > 0 || s.WarmupCommands > 0 }
 
 // Size is a data size and how often it is repeated.
 type Size struct {

@@ -75,7 +75,7 @@ func (c *Comparison) settings(r *record.Run, run int, add func(name, value strin
 	add("ops-per-worker", thousands(x.OpsPerWorker))
 	add("mix", mixText(x.Mix))
 	add("insert-batch, find-batch, find-limit", fmt.Sprintf("%d, %d, %d", x.InsertBatch, x.FindBatch, x.FindLimit))
-	add("duration, warm-up, pause between cells", fmt.Sprintf("%s, %s, %s", seconds(x.Duration.Seconds()), durationText(x.Warmup), durationText(r.Interval)))
+	add("duration, warm-up, pause between cells", fmt.Sprintf("%s, %s, %s", seconds(x.Duration.Seconds()), warmupText(x), durationText(r.Interval)))
 	if x.Rate > 0 {
 		add("rate", number(x.Rate)+" commands/s")
 	}
@@ -274,6 +274,13 @@ func durationText(d time.Duration) string {
 		return "none"
 	}
 	return seconds(d.Seconds())
+}
+
+func warmupText(s *record.Settings) string {
+	if s.WarmupCommands > 0 {
+		return thousands(s.WarmupCommands) + " commands"
+	}
+	return durationText(s.Warmup)
 }
 
 func machineText(m record.MachineFacts) string {

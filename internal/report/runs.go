@@ -548,7 +548,7 @@ func (b *builder) checkRuns(add addCheck) {
 	settings := []runFact{
 		rate,
 		{"duration", func(r *record.Run) string { return seconds(r.Settings.Duration.Seconds()) }},
-		{"warm-up", func(r *record.Run) string { return durationText(r.Settings.Warmup) }},
+		{"warm-up", func(r *record.Run) string { return warmupText(&r.Settings) }},
 		{"read-preference", func(r *record.Run) string { return r.Settings.ReadPreference }},
 		{"write-concern", func(r *record.Run) string { return cmp.Or(r.Settings.WriteConcern, "the server's default") }},
 		{"op-timeout", func(r *record.Run) string { return r.Settings.OpTimeout.String() }},
