@@ -79,7 +79,9 @@ var sampledValues = [...]struct {
 	{"cache.application_evictions", [][]string{ // since 8.0 those that failed are counted too
 		{"wiredTiger", "cache", "page evict attempts by application threads"},
 		{"wiredTiger", "cache", "pages evicted by application threads"}}},
-	{"cache.application_eviction_us", [][]string{{"wiredTiger", "cache", "application thread time evicting (usecs)"}}},
+	{"cache.application_eviction_us", cacheWaitPaths("application thread time evicting (usecs)")},
+	// For room in the cache, which is made by evicting: that is part of it.
+	{"cache.application_wait_us", cacheWaitPaths("application thread time waiting for cache (usecs)")},
 	// What the block manager asked the operating system for, whose page cache
 	// may have answered.
 	{"disk.reads", [][]string{{"wiredTiger", "block-manager", "blocks read"}}},
@@ -125,6 +127,12 @@ var sampledValues = [...]struct {
 	{"document.returned", [][]string{{"metrics", "document", "returned"}}},
 	{"document.scanned", [][]string{{"metrics", "queryExecutor", "scannedObjects"}}},
 	{"keys.scanned", [][]string{{"metrics", "queryExecutor", "scanned"}}},
+}
+
+// cacheWaitPaths are the places of a time that threads spent making room in
+// the cache: it was one of their yields before it was one of the cache.
+func cacheWaitPaths(name string) [][]string {
+	return [][]string{{"wiredTiger", "cache", name}, {"wiredTiger", "thread-yield", name}}
 }
 
 // ticketPaths are the places of a value of the tickets that operations hold

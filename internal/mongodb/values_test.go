@@ -25,18 +25,21 @@ func TestServerValuesFollowRenames(t *testing.T) {
 		"extra_info": {"user_time_us": {"$numberLong": "1500"}, "system_time_us": {"$numberLong": "300"}}`
 	want := map[string]float64{CPUUser: 1500, CPUSystem: 300, ProcessID: 42, Uptime: 7.25,
 		"checkpoint.count": 9, "checkpoint.total_ms": 812, "checkpoint.last_ms": 90, "cache.application_evictions": 77,
+		"cache.application_eviction_us": 6100, "cache.application_wait_us": 7300,
 		"tickets.read_out": 1, "tickets.read_available": 127, "tickets.read_total": 128, "tickets.read_queue": 3, "tickets.read_queued_us": 4500}
 	for version, status := range map[string]string{
 		"7.0": `{` + common + `, "wiredTiger": {
 			"transaction": {"transaction checkpoints": {"$numberLong": "9"}, "transaction checkpoint total time (msecs)": {"$numberLong": "812"},
 				"transaction checkpoint most recent time (msecs)": {"$numberLong": "90"}},
 			"cache": {"pages evicted by application threads": {"$numberLong": "77"}},
+			"thread-yield": {"application thread time evicting (usecs)": {"$numberLong": "6100"}, "application thread time waiting for cache (usecs)": {"$numberLong": "7300"}},
 			"concurrentTransactions": {"read": {"out": {"$numberInt": "1"}, "available": {"$numberInt": "127"}, "totalTickets": {"$numberInt": "128"},
 				"normalPriority": {"queueLength": {"$numberLong": "3"}, "totalTimeQueuedMicros": {"$numberLong": "4500"}}}}}}`,
 		"8.0": `{` + common + `, "wiredTiger": {
 			"checkpoint": {"total succeed number of checkpoints": {"$numberLong": "9"}, "number of checkpoints started by api": {"$numberLong": "10"},
 				"total time (msecs)": {"$numberLong": "812"}, "most recent time (msecs)": {"$numberLong": "90"}},
-			"cache": {"page evict attempts by application threads": {"$numberLong": "77"}}},
+			"thread-yield": {"application thread time waiting for cache (usecs)": {"$numberLong": "7300"}},
+			"cache": {"page evict attempts by application threads": {"$numberLong": "77"}, "application thread time evicting (usecs)": {"$numberLong": "6100"}}},
 			"queues": {"execution": {"read": {"out": {"$numberInt": "1"}, "available": {"$numberInt": "127"}, "totalTickets": {"$numberInt": "128"},
 				"queueLength": {"$numberLong": "99"},
 				"normalPriority": {"queueLength": {"$numberLong": "3"}, "totalTimeQueuedMicros": {"$numberLong": "4500"}}}}}}`,
