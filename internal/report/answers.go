@@ -90,10 +90,15 @@ type AnswersExample struct {
 const (
 	// maxAnswersExamples of one Answers are kept.
 	maxAnswersExamples = 3
-	// maxPendingAnswers bounds the answers that wait for their like of the
-	// other target, because one target's workers went on at another pace
-	// than the other's: 25 MB.
+	// maxPendingAnswers bounds the answers of both targets of a pair of cells
+	// that wait for their like of the other, because one target's workers
+	// went on at another pace than the other's. At 56 bytes each they are 29
+	// MB, twice that where their lists have just grown, for each of
+	// answersTasks pairs.
 	maxPendingAnswers = 1 << 19
+	// answersTasks are compared at a time; each holds two decoders and what
+	// is pending.
+	answersTasks = 2
 )
 
 // answers compares the outcomes of the counted cells with the baseline's.
@@ -121,7 +126,7 @@ func (b *builder) answers() {
 	}
 	recorded := make([]bool, len(b.c.Answers))
 	var tasks errgroup.Group
-	tasks.SetLimit(4) // each holds two decoders and what is pending
+	tasks.SetLimit(answersTasks)
 	for _, p := range pairs {
 		tasks.Go(func() error {
 			recorded[p.at] = b.compareAnswers(&b.c.Answers[p.at], p.x, p.y)
@@ -279,7 +284,7 @@ func (c *answersComparer) run() error {
 			}
 			c.compare(o.Worker, o.Command, &mine, &theirs)
 		case other.ended: // the other target was not sent it
-		case side.pending == maxPendingAnswers:
+		case side.pending+other.pending >= maxPendingAnswers:
 			return errors.New("the workers' paces are too far apart: the rest is not compared")
 		default:
 			side.of(o.Worker).push(&mine)
