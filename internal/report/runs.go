@@ -127,6 +127,7 @@ func Join(inputs []Input, labels []string) (Input, error) {
 			cell.Checkpoints, cell.Explains = labelled(prefix, cell.Checkpoints), labelled(prefix, cell.Explains)
 			cell.Outcomes = labelled(prefix, cell.Outcomes)
 			cell.Intervals, cell.Windows = labelledAll(prefix, cell.Intervals), labelledAll(prefix, cell.Windows)
+			cell.Samples = labelledAll(prefix, cell.Samples)
 			out.Cells = append(out.Cells, cell)
 		}
 	}

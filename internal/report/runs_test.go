@@ -256,3 +256,15 @@ func TestLoadRuns(t *testing.T) {
 		t.Error("a folder without a record was compared")
 	}
 }
+
+// Files of different runs have the same names: damage says of which run.
+func TestDamageOfRunsIsLabelled(t *testing.T) {
+	a, b := week(t, 0, 1), week(t, 7, 1)
+	b.Cells[0].Samples = func(yield func(record.Sample, error) bool) {
+		yield(record.Sample{}, errors.New("members.ndjson: line 2"))
+	}
+	warnings := strings.Join(build(t, joined(t, nil, a, b)).Warnings, "\n")
+	if !strings.Contains(warnings, "run 20261113: members.ndjson: line 2") {
+		t.Errorf("%q", warnings)
+	}
+}
