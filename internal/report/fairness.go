@@ -242,20 +242,19 @@ func (b *builder) checkLoadHost(add addCheck) {
 	b.checkForeignLoad(add)
 }
 
-// checkForeignLoad looks for what else ran on the load host. On the local
-// platform that is the members, which a check of its own speaks of.
+// checkForeignLoad looks for what else ran on the load host of a cell's run.
+// On the local platform that is the members, which a check of its own speaks
+// of.
 func (b *builder) checkForeignLoad(add addCheck) {
-	if b.c.Run.Platform == "local" || b.c.Run.LoadHost.CPUs == 0 {
-		return
-	}
 	var disturbed []string
 	highest := 0.0
-	b.eachCounted(func(_, _ int, in *CellInput) {
+	b.eachCounted(func(_, t int, in *CellInput) {
+		run := b.c.runOf(&b.c.Targets[t])
 		client, seconds := in.Cell.Client, in.Cell.DurationS
-		if client.MachineCPUPercent <= 0 || seconds <= 0 {
+		if run.Platform == "local" || run.LoadHost.CPUs == 0 || client.MachineCPUPercent <= 0 || seconds <= 0 {
 			return
 		}
-		foreign := client.MachineCPUPercent/100 - client.CPUS/seconds/float64(b.c.Run.LoadHost.CPUs)
+		foreign := client.MachineCPUPercent/100 - client.CPUS/seconds/float64(run.LoadHost.CPUs)
 		highest = max(highest, foreign)
 		if foreign > tolerableForeign {
 			disturbed = append(disturbed, b.cellName(in.ID))

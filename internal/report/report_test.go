@@ -430,6 +430,26 @@ func TestForeignLoad(t *testing.T) {
 			t.Errorf("%v %%: %+v", machine, check)
 		}
 	}
+	// Each of several runs has a load host of its own.
+	runs := []Input{week(t, 0, 1), week(t, 7, 1)}
+	for i := range runs {
+		runs[i].Run.LoadHost.CPUs = 16 / (i + 1)
+		for k := range runs[i].Cells {
+			client := &runs[i].Cells[k].Cell.Client
+			client.CPUS, client.MachineCPUPercent = 17, 21.25 // 1.7 of 8 CPUs
+			if i == 0 {
+				client.MachineCPUPercent /= 2
+			}
+		}
+	}
+	if check := build(t, joined(t, nil, runs...)).check("Foreign load"); check != (Check{}) {
+		t.Errorf("%+v", check)
+	}
+	runs[0].Run.Platform = "local"
+	runs[1].Cells[0].Cell.Client.MachineCPUPercent = 60
+	if check := build(t, joined(t, nil, runs...)).check("Foreign load"); check.Status != Caution || !strings.Contains(check.Text, "1 cell: a@20261113") {
+		t.Errorf("%+v", check)
+	}
 	if check := with("local", 99); check != (Check{}) {
 		t.Errorf("on the machine of the members: %+v", check)
 	}
