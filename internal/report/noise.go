@@ -9,8 +9,9 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/stats"
 )
 
-// noise puts beside every difference what the same deployment, measured a
-// second time as a target of its own, showed against itself.
+// noise puts beside every difference from a baseline what the same deployment,
+// measured a second time as a target of its own, showed against itself. Of
+// other baselines it says nothing.
 func (b *builder) noise() {
 	for i := range b.c.Targets {
 		again := &b.c.Targets[i]
@@ -19,7 +20,7 @@ func (b *builder) noise() {
 		}
 		for k := range b.c.Differences {
 			d := &b.c.Differences[k]
-			if d.Target == again.Name {
+			if d.Target == again.Name || d.Baseline != again.AAOf {
 				continue
 			}
 			if floor := b.c.difference(d.Group, again.Name, d.Metric, d.Operation); floor != nil {

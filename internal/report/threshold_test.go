@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/mongo-sandbox/sandbox/internal/record"
 	"github.com/mongo-sandbox/sandbox/internal/stats"
 )
 
@@ -236,9 +237,55 @@ func TestNoiseFloor(t *testing.T) {
 		t.Error("a noise floor that nobody measured")
 	}
 
+	for _, block := range c.planDifferenceBlocks() {
+		if block.Table == nil || !strings.Contains(block.Table.Note, "~ no larger than A/A") {
+			t.Errorf("the mark of noise is not explained: %+v", block)
+		}
+	}
+
 	// A verdict of the interval's is not taken back, but marked.
 	d := Difference{Metric: MetricThroughput, Ratio: stats.Ratio{Value: 0.98, Low: 0.97, High: 0.99}, Direction: stats.HigherIsBetter, Noise: 1.03}
 	if d.Verdict() != "slower, but no more than A/A" || d.outcomeWord() != "slower" {
 		t.Errorf("%q, %q", d.Verdict(), d.outcomeWord())
+	}
+}
+
+// The floor is that of differences from the baseline that was measured a
+// second time, and of no others; the glance lists nothing that is below it.
+func TestNoiseFloorOfAnotherBaseline(t *testing.T) {
+	compared := func(with string) *Comparison {
+		c := &Comparison{Baseline: with, Groups: []Group{{Label: "1M"}}}
+		for _, name := range []string{"mongo9", "mongo9.again", "psmdb80", "psmdb83"} {
+			x := Target{Target: record.Target{Name: name}}
+			switch name {
+			case "mongo9.again":
+				x.AAOf, x.Baseline = "mongo9", "mongo9"
+			case with:
+			default:
+				x.Baseline = with
+			}
+			c.Targets = append(c.Targets, x)
+			if x.Baseline != "" {
+				ratio := map[string]float64{"mongo9.again": 1.2, "psmdb83": 1.1, "psmdb80": 1.3, "mongo9": 1.3}[name]
+				c.Differences = append(c.Differences, Difference{
+					Target: name, Baseline: x.Baseline, Metric: MetricCPUPrimary, Operation: AllOperations, Direction: stats.LowerIsBetter,
+					Ratio: stats.Ratio{Value: ratio, Low: ratio * 0.99, High: ratio * 1.01},
+				})
+			}
+		}
+		(&builder{c: c}).noise()
+		return c
+	}
+	for with, want := range map[string][]string{
+		"mongo9":  {"CPU per command of psmdb80's primary against mongo9: +30.0 % at 1M"},
+		"psmdb80": {"CPU per command of mongo9's primary against psmdb80: +30.0 % at 1M", "CPU per command of psmdb83's primary against psmdb80: +10.0 % at 1M"},
+	} {
+		c := compared(with)
+		if got := c.whyGlance().Answers; !slices.Equal(got, want) {
+			t.Errorf("compared with %s: %q, want %q", with, got, want)
+		}
+		if c.measuredNoise() != (with == "mongo9") {
+			t.Errorf("compared with %s: %+v", with, c.Differences)
+		}
 	}
 }

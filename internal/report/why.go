@@ -316,7 +316,7 @@ func (c *Comparison) planDifferenceBlocks() []block {
 			{Head: "size"}, {Head: "operation"}, {Head: "target"}, {Head: "plan", Wrap: true}, {Head: "mean ms", Right: true},
 			{Head: "diff ", Right: true, Diff: true}, {Head: "95 % interval", Right: true},
 		},
-		Note: "The latency is that of all commands of the operation type; * the 95 % interval of the difference from " + c.Baseline + " excludes zero. A different plan beside a different latency is a lead, not a proof: " +
+		Note: "The latency is that of all commands of the operation type; * the 95 % interval of the difference from " + c.baselineWords() + " excludes zero." + c.noiseNote() + " A different plan beside a different latency is a lead, not a proof: " +
 			"compare it with the operation types whose plans are the same.",
 	}
 	same, all := 0, 0
@@ -338,7 +338,7 @@ func (c *Comparison) planDifferenceBlocks() []block {
 				{Text: strings.Join(plan.Variants, " or ")}, {Text: number(plan.MeanMS)},
 			}}
 			switch {
-			case c.Targets[k].Name == c.Baseline:
+			case c.Targets[k].Baseline == "":
 				r.Cells = append(r.Cells, cell{Text: "base ", Tone: toneMuted}, noCell())
 			case plan.Difference == nil:
 				r.Cells = append(r.Cells, noCell(), noCell())
@@ -372,14 +372,17 @@ func (c *Comparison) whyGlance() glance {
 		}
 	}
 	for i := range c.Targets {
+		if c.Targets[i].AAOf != "" {
+			continue // what it shows is the noise floor
+		}
 		var more []string
 		for k := range c.Groups {
-			if d := c.difference(k, c.Targets[i].Name, MetricCPUPrimary, AllOperations); d != nil && d.Ratio.Differs() {
+			if d := c.difference(k, c.Targets[i].Name, MetricCPUPrimary, AllOperations); d != nil && d.Ratio.Differs() && !d.onlyNoise() {
 				more = append(more, fmt.Sprintf("%s at %s", change(d.Ratio.Value), c.Groups[k].Label))
 			}
 		}
 		if len(more) > 0 {
-			g.Answers = append(g.Answers, fmt.Sprintf("CPU per command of %s's primary against %s: %s", c.Targets[i].Name, c.Baseline, list(more)))
+			g.Answers = append(g.Answers, fmt.Sprintf("CPU per command of %s's primary against %s: %s", c.Targets[i].Name, c.Targets[i].Baseline, list(more)))
 		}
 	}
 	var shapes []string
