@@ -152,10 +152,7 @@ func (b *builder) members(in *CellInput) []MemberMetrics {
 	if in.Samples == nil {
 		return nil
 	}
-	settings := &b.c.Run.Settings
-	if in.Settings != nil {
-		settings = in.Settings
-	}
+	settings := b.settings(in)
 	readings := map[string]*memberReadings{}
 	var names []string
 	for s := range sound(&b.damage, in.Samples, "the reading is left out of what the members did") {
@@ -350,8 +347,11 @@ func (b *builder) why() {
 }
 
 // countedInput is what a counted cell was made of; nil when it does not
-// count.
+// count, or was refused for its commands.
 func (b *builder) countedInput(cell *Cell) *CellInput {
+	if cell.State != StateCounted {
+		return nil
+	}
 	g, t := b.c.groupOf(cell.Size, cell.Variant), b.c.target(cell.Target)
 	if g < 0 || t < 0 {
 		return nil

@@ -277,3 +277,23 @@ func TestPlansAreJoinedToLatency(t *testing.T) {
 		t.Error("no plan has a difference in latency")
 	}
 }
+
+// What was sent other commands has no limit beside the others'.
+func TestRefusedCellsHaveNoLimit(t *testing.T) {
+	in := published(t)
+	in.find(t, "psmdb80", 8_000_000, 1).Cell.SequenceID = "another"
+	c := build(t, in)
+	refused := 0
+	for i := range c.Cells {
+		if x := &c.Cells[i]; x.State == StateRefused {
+			refused++
+			if x.Members != nil || x.Bottleneck != nil {
+				t.Errorf("%s: %+v", x.CellID, x.Bottleneck)
+			}
+		}
+	}
+	limit := func(l GroupLimit) bool { return l.Target == "psmdb80" && c.Groups[l.Group].Size == 8_000_000 }
+	if refused != 1 || slices.ContainsFunc(c.Limits, limit) {
+		t.Errorf("%d cells refused, limits %+v", refused, c.Limits)
+	}
+}
