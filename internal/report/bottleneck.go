@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ const (
 	LimitCPU         Limit = "cpu"          // of one member or more
 	LimitDisk        Limit = "disk"         // of one member or more
 	LimitCacheMisses Limit = "cache_misses" // commands waited for pages, at a disk that could have done more
+	LimitEviction    Limit = "eviction"     // commands had to make room in the cache first
 	LimitReplication Limit = "replication"  // writes waited for other members' acknowledgement
 	LimitTickets     Limit = "tickets"      // commands waited to be let into the storage engine
 	LimitNone        Limit = "none"         // nothing was at its limit
@@ -37,18 +39,21 @@ const (
 	// has something to do, and more than it does one after the other.
 	diskBusyLimit     = 0.90
 	diskInFlightLimit = 2
-	// cacheWaitLimit is of the workers' time, over all members.
-	cacheWaitLimit = 0.20
+	// cacheWaitLimit and evictionWaitLimit are of the workers' time, over all
+	// members that serve.
+	cacheWaitLimit    = 0.20
+	evictionWaitLimit = 0.20
 	// flowControlLimit is of the workers' time, flowControlLagged of the
 	// measured time.
 	flowControlLimit  = 0.05
 	flowControlLagged = 0.10
 	// replicationLimit is of the workers' time; replicationLag is the lag
 	// that flow control aims for unless it is told otherwise
-	// (flowControlTargetLagSeconds).
+	// (flowControlTargetLagSeconds). Lag alone holds nobody up: it is named,
+	// and decides nothing.
 	replicationLimit = 0.50
 	replicationLag   = 10
-	// ticketLimit is of the workers' time, over all members.
+	// ticketLimit is of the workers' time, over all members that serve.
 	ticketLimit = 0.20
 	// rateHeld: an open loop that came to this share of its rate kept it.
 	rateHeld = 0.99
@@ -82,9 +87,10 @@ type Evidence struct {
 // Figures that are no member's.
 const (
 	LoadHostCPUShare  = "load_host_cpu_share"
-	RateShare         = "rate_share"               // of the rate asked for that was reached
-	AllCacheWaitShare = "cache_wait_share_of_all"  // the sum over the members
-	AllTicketWait     = "ticket_wait_share_of_all" // the sum over the members
+	RateShare         = "rate_share"                 // of the rate asked for that was reached
+	AllCacheWaitShare = "cache_wait_share_of_all"    // the sum over the members that serve
+	AllEvictionWait   = "eviction_wait_share_of_all" // the same
+	AllTicketWait     = "ticket_wait_share_of_all"   // the same
 )
 
 // bottleneckInput is all that the rules look at.
@@ -94,17 +100,17 @@ type bottleneckInput struct {
 	// rate is what an open loop was asked for, 0 in a closed one; throughput
 	// what it came to, both per second.
 	rate, throughput float64
-	members          []MemberMetrics
+	// primaryReads: nothing was read from secondaries.
+	primaryReads bool
+	members      []MemberMetrics
 	// silent are data-bearing members without readings.
 	silent []string
 }
 
 func (b *builder) bottleneckInput(in *CellInput, members []MemberMetrics) bottleneckInput {
-	settings := &b.c.Run.Settings
-	if in.Settings != nil {
-		settings = in.Settings
+	x := bottleneckInput{
+		client: in.Cell.Client, rate: b.settings(in).Rate, throughput: in.Cell.ThroughputPerS, primaryReads: b.primaryReads(in), members: members,
 	}
-	x := bottleneckInput{client: in.Cell.Client, rate: settings.Rate, throughput: in.Cell.ThroughputPerS, members: members}
 	t := &b.c.Targets[b.c.target(in.ID.Target)]
 	x.embedded = t.Engine == record.EngineEmbedded
 	for _, m := range t.Members {
@@ -131,7 +137,7 @@ func bottleneckOf(in bottleneckInput) Bottleneck {
 	}
 	var reached []found
 	for _, rule := range []func(*bottleneckInput) (found, bool){
-		loadHostRule, flowControlRule, cpuRule, diskRule, cacheRule, replicationRule, ticketRule,
+		loadHostRule, flowControlRule, cpuRule, diskRule, cacheRule, evictionRule, replicationRule, ticketRule,
 	} {
 		if f, ok := rule(&in); ok {
 			reached = append(reached, f)
@@ -159,7 +165,28 @@ func bottleneckOf(in bottleneckInput) Bottleneck {
 	for _, f := range reached {
 		out.Also = append(out.Also, f.limit)
 	}
+	if m := in.most(LagMaxS); m != nil && m.Values[LagMaxS] >= replicationLag &&
+		!slices.ContainsFunc(out.Evidence, func(e Evidence) bool { return e.Member == m.Member && e.Figure == LagMaxS }) {
+		out.Evidence = append(out.Evidence, m.context(LagMaxS, LagMeanS)...)
+	}
 	return out
+}
+
+// serves tells whether a member answers commands: a secondary does when
+// reads may go there.
+func (in *bottleneckInput) serves(m *MemberMetrics) bool {
+	return m.State != "SECONDARY" || !in.primaryReads
+}
+
+// mayLimit tells whether commands waited for what a member does: it answers
+// them, or they were held up until it had followed.
+func (in *bottleneckInput) mayLimit(m *MemberMetrics) bool {
+	if in.serves(m) {
+		return true
+	}
+	_, acknowledged := replicationRule(in)
+	_, held := flowControlRule(in)
+	return acknowledged || held
 }
 
 func loadHostRule(in *bottleneckInput) (found, bool) {
@@ -190,7 +217,7 @@ func flowControlRule(in *bottleneckInput) (found, bool) {
 
 func cpuRule(in *bottleneckInput) (found, bool) {
 	f := found{limit: LimitCPU}
-	saturated := in.over(func(m *MemberMetrics) (float64, bool) {
+	saturated := in.saturated(func(m *MemberMetrics) (float64, bool) {
 		v, ok := m.Values[m.cpuFigure()]
 		return v, ok && v >= cpuLimit
 	})
@@ -215,7 +242,7 @@ func cpuRule(in *bottleneckInput) (found, bool) {
 
 func diskRule(in *bottleneckInput) (found, bool) {
 	f := found{limit: LimitDisk}
-	saturated := in.over(func(m *MemberMetrics) (float64, bool) {
+	saturated := in.saturated(func(m *MemberMetrics) (float64, bool) {
 		inFlight := m.Values[DiskInFlight]
 		return inFlight, m.Values[DiskBusyShare] >= diskBusyLimit && inFlight >= diskInFlightLimit
 	})
@@ -230,41 +257,46 @@ func diskRule(in *bottleneckInput) (found, bool) {
 }
 
 func cacheRule(in *bottleneckInput) (found, bool) {
-	f := found{limit: LimitCacheMisses, member: in.most(CacheWaitShare)}
-	sum := in.sum(CacheWaitShare)
-	if f.member == nil || sum < cacheWaitLimit {
-		return f, false
-	}
-	f.evidence = append([]Evidence{{Figure: AllCacheWaitShare, Value: sum, Threshold: cacheWaitLimit}},
-		f.member.context(CacheWaitShare, CacheHitRatio, CachePagesReadPerCommand, DiskBusyShare, DiskInFlight)...)
-	return f, true
+	return in.waitRule(LimitCacheMisses, CacheWaitShare, AllCacheWaitShare, cacheWaitLimit,
+		CacheHitRatio, CachePagesReadPerCommand, DiskBusyShare, DiskInFlight)
+}
+
+func evictionRule(in *bottleneckInput) (found, bool) {
+	return in.waitRule(LimitEviction, EvictionWaitShare, AllEvictionWait, evictionWaitLimit,
+		CacheFillShare, CacheDirtyShare, DiskWritesPerS, DiskBusyShare)
 }
 
 func replicationRule(in *bottleneckInput) (found, bool) {
-	f := found{limit: LimitReplication}
-	if m := in.most(WriteConcernWaitShare); m != nil && m.Values[WriteConcernWaitShare] >= replicationLimit {
-		f.member = m
-		f.evidence = append(f.evidence, m.evidence(WriteConcernWaitShare, replicationLimit))
+	f := found{limit: LimitReplication, member: in.most(WriteConcernWaitShare)}
+	if f.member == nil || f.member.Values[WriteConcernWaitShare] < replicationLimit {
+		return f, false
 	}
-	if m := in.most(LagMaxS); m != nil && m.Values[LagMaxS] >= replicationLag {
-		if f.member == nil {
-			f.member = m
-		}
-		f.evidence = append(f.evidence, m.evidence(LagMaxS, replicationLag))
-		f.evidence = append(f.evidence, m.context(LagMeanS)...)
-	}
-	return f, f.member != nil
+	f.evidence = []Evidence{f.member.evidence(WriteConcernWaitShare, replicationLimit)}
+	return f, true
 }
 
 func ticketRule(in *bottleneckInput) (found, bool) {
-	f := found{limit: LimitTickets, member: in.most(TicketWaitShare)}
-	sum := in.sum(TicketWaitShare)
-	if f.member == nil || sum < ticketLimit {
-		return f, false
+	return in.waitRule(LimitTickets, TicketWaitShare, AllTicketWait, ticketLimit, TicketsExhaustedShare)
+}
+
+// waitRule holds when the members that serve spent a share of the workers'
+// time waiting, all together. The others' threads wait, too, and no command
+// with them.
+func (in *bottleneckInput) waitRule(limit Limit, figure, all string, threshold float64, context ...string) (found, bool) {
+	serving := in.over(func(m *MemberMetrics) (float64, bool) {
+		v, ok := m.Values[figure]
+		return v, ok && in.serves(m)
+	})
+	sum := 0.0
+	for _, m := range serving {
+		sum += m.Values[figure]
 	}
-	f.evidence = append([]Evidence{{Figure: AllTicketWait, Value: sum, Threshold: ticketLimit}},
-		f.member.context(TicketWaitShare, TicketsExhaustedShare)...)
-	return f, true
+	if len(serving) == 0 || sum < threshold {
+		return found{limit: limit}, false
+	}
+	most := serving[0]
+	return found{limit: limit, member: most, evidence: append(
+		[]Evidence{{Figure: all, Value: sum, Threshold: threshold}}, most.context(append([]string{figure}, context...)...)...)}, true
 }
 
 // cpuFigure is the machine's CPU where the member told of it, else that of
@@ -319,6 +351,20 @@ func (in *bottleneckInput) over(rule func(*MemberMetrics) (float64, bool)) []*Me
 	return out
 }
 
+// saturated are the members whose limit is one of the commands and that a
+// rule holds for: the primary, which every write passes through, and then by
+// descending value.
+func (in *bottleneckInput) saturated(rule func(*MemberMetrics) (float64, bool)) []*MemberMetrics {
+	out := in.over(func(m *MemberMetrics) (float64, bool) {
+		v, ok := rule(m)
+		return v, ok && in.mayLimit(m)
+	})
+	slices.SortStableFunc(out, func(x, y *MemberMetrics) int {
+		return cmp.Compare(boolShare(y.State == "PRIMARY"), boolShare(x.State == "PRIMARY"))
+	})
+	return out
+}
+
 // most is the member with the highest value of a figure, nil when none told.
 func (in *bottleneckInput) most(figure string) *MemberMetrics {
 	list := in.over(func(m *MemberMetrics) (float64, bool) {
@@ -331,23 +377,26 @@ func (in *bottleneckInput) most(figure string) *MemberMetrics {
 	return list[0]
 }
 
-func (in *bottleneckInput) sum(figure string) (sum float64) {
-	for i := range in.members {
-		sum += in.members[i].Values[figure]
-	}
-	return sum
-}
-
-// highest is how near the limits of members were.
+// highest is how near the limits of members were whose limits count.
 func (in *bottleneckInput) highest() []Evidence {
+	most := func(figure string) *MemberMetrics {
+		list := in.over(func(m *MemberMetrics) (float64, bool) {
+			v, ok := m.Values[figure]
+			return v, ok && in.mayLimit(m)
+		})
+		if len(list) == 0 {
+			return nil
+		}
+		return list[0]
+	}
 	var out []Evidence
-	if m := in.most(MachineCPUShare); m != nil {
+	if m := most(MachineCPUShare); m != nil {
 		out = append(out, m.evidence(MachineCPUShare, 0))
-	} else if m := in.most(ProcessCPUShare); m != nil {
+	} else if m := most(ProcessCPUShare); m != nil {
 		out = append(out, m.evidence(ProcessCPUShare, 0))
 	}
 	for _, figure := range [...]string{DiskBusyShare, CacheWaitShare, WriteConcernWaitShare} {
-		if m := in.most(figure); m != nil {
+		if m := most(figure); m != nil {
 			out = append(out, m.evidence(figure, 0))
 		}
 	}
@@ -363,15 +412,24 @@ func (in *bottleneckInput) missing() []string {
 	if len(in.silent) > 0 {
 		out = append(out, "there are no readings of "+list(in.silent))
 	}
-	for _, needed := range [...]struct{ what, figure, other string }{
-		{"CPU", MachineCPUShare, ProcessCPUShare}, {"disks", DiskBusyShare, ""}, {"WiredTiger cache", CacheWaitShare, ""},
+	all := func(*MemberMetrics) bool { return true }
+	// Only a primary holds writers back and has them wait for others.
+	primary := func(m *MemberMetrics) bool { return m.State == "PRIMARY" }
+	for _, needed := range [...]struct {
+		what, figure, other string
+		of                  func(*MemberMetrics) bool
+	}{
+		{"CPU", MachineCPUShare, ProcessCPUShare, all}, {"disks", DiskBusyShare, "", all}, {"WiredTiger cache", CacheWaitShare, "", all},
+		{"time evicting pages", EvictionWaitShare, "", in.serves}, {"tickets", TicketWaitShare, TicketsExhaustedShare, in.serves},
+		{"flow control", FlowControlWaitShare, FlowControlLaggedShare, primary}, {"waits for acknowledgement", WriteConcernWaitShare, "", primary},
 	} {
 		var silent []string
 		for i := range in.members {
-			_, ok := in.members[i].Values[needed.figure]
-			_, other := in.members[i].Values[needed.other]
-			if !ok && !other {
-				silent = append(silent, in.members[i].Member)
+			m := &in.members[i]
+			_, ok := m.Values[needed.figure]
+			_, other := m.Values[needed.other]
+			if !ok && !other && needed.of(m) {
+				silent = append(silent, m.Member)
 			}
 		}
 		if len(silent) > 0 {

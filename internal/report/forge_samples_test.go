@@ -51,7 +51,7 @@ func (f *forge) readings(in *CellInput, every float64, loads []memberLoad) iter.
 					"system.disk.sdb.busy_ms": 1000 * l.diskBusy * up, "system.disk.sdb.queued_ms": 1000 * l.inFlight * up,
 					"cache.pages_requested": l.pagesPerS * up, "cache.pages_read": l.pagesPerS * (1 - l.hits) * up,
 					"cache.bytes": l.fill * cache * wobble, "cache.dirty_bytes": l.dirty * cache * wobble, "cache.max_bytes": cache,
-					"cache.application_read_us": l.pageWait * workers * 1e6 * up, "cache.application_evictions": 0,
+					"cache.application_read_us": l.pageWait * workers * 1e6 * up, "cache.application_evictions": 0, "cache.application_eviction_us": l.pageWait / 8 * workers * 1e6 * up,
 					"network.bytes_in": 4e6 * up, "network.bytes_out": 9e6 * up,
 					"tickets.read_available": 12, "tickets.write_available": 11, "tickets.read_queued_us": l.ticketWait * workers * 1e6 * up, "tickets.write_queued_us": 0,
 					"flowcontrol.waited_us": l.flowWait * workers * 1e6 * up, "flowcontrol.lagged_us": l.flowLagged * 1e6 * up,

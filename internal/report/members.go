@@ -50,7 +50,7 @@ const (
 	CacheFillShare           = "cache_fill_share"            // mean, of the configured size
 	CacheDirtyShare          = "cache_dirty_share"           // mean, of the configured size
 	CacheWaitShare           = "cache_wait_share"            // for pages to be read, of the workers' time
-	EvictionWaitShare        = "eviction_wait_share"         // evicting pages in place of serving, of the workers' time
+	EvictionWaitShare        = "eviction_wait_share"         // making room in the cache, by evicting or waiting for it, of the workers' time
 	EvictionsPerS            = "application_evictions_per_s" // evictions tried by threads that serve commands
 
 	NetworkInBytesPerS  = "network_in_bytes_per_s" // of mongod
@@ -187,7 +187,7 @@ func (b *builder) members(in *CellInput) []MemberMetrics {
 		}
 		out = append(out, MemberMetrics{
 			Member: name, State: m.last.State, Readings: m.count, SpanS: span,
-			Values: m.figures(span, cpus, max(settings.Workers, 1), in.Cell.ThroughputPerS),
+			Values: m.figures(span, cpus, max(settings.Workers, 1), m.commands(in, span, settings.Warmup > 0)),
 		})
 	}
 	return out
@@ -197,9 +197,20 @@ func (b *builder) members(in *CellInput) []MemberMetrics {
 // replica set has at most 50.
 const maxMembers = 64
 
-// figures computes what the readings tell, over span seconds on a machine
-// with so many CPUs, 0 when that is not known.
-func (m *memberReadings) figures(span float64, cpus, workers int, throughput float64) map[string]float64 {
+// commands are those that succeeded between the first and the last reading,
+// span seconds apart: all of the cell's when both were taken without load, so
+// that the members' CPU adds up to the cell's. Else it is what the cell's
+// throughput comes to in that time.
+func (m *memberReadings) commands(in *CellInput, span float64, warmup bool) float64 {
+	if !warmup && m.first.Phase == "before" && m.last.Phase == "after" {
+		return float64(in.Cell.Commands)
+	}
+	return in.Cell.ThroughputPerS * span
+}
+
+// figures computes what the readings tell, over span seconds and so many
+// commands, on a machine with so many CPUs, 0 when that is not known.
+func (m *memberReadings) figures(span float64, cpus, workers int, commands float64) map[string]float64 {
 	out := map[string]float64{}
 	set := func(name string, v float64, ok bool) {
 		if ok && !math.IsNaN(v) && !math.IsInf(v, 0) {
@@ -211,7 +222,7 @@ func (m *memberReadings) figures(span float64, cpus, workers int, throughput flo
 		d, ok := m.delta(counter)
 		set(name, d*factor/span, ok)
 	}
-	perCommand := func(name string, d float64, ok bool) { set(name, d/span/throughput, ok && throughput > 0) }
+	perCommand := func(name string, d float64, ok bool) { set(name, d/commands, ok && commands > 0) }
 	// ofWorkers: time that threads spent, as a share of the workers' time.
 	workersUS := span * 1e6 * float64(workers)
 	ofWorkers := func(name string, us float64, ok bool) { set(name, us/workersUS, ok) }
@@ -246,8 +257,17 @@ func (m *memberReadings) figures(span float64, cpus, workers int, throughput flo
 	ofSize(CacheDirtyShare, readDirtyBytes)
 	us, ok := m.delta("cache.application_read_us")
 	ofWorkers(CacheWaitShare, us, ok)
-	us, ok = m.delta("cache.application_eviction_us")
-	ofWorkers(EvictionWaitShare, us, ok)
+	// The wait includes evicting; not every version tells of both.
+	evicting, ok := m.delta("cache.application_eviction_us")
+	waiting, waited := m.delta("cache.application_wait_us")
+	switch {
+	case ok && waited:
+		ofWorkers(EvictionWaitShare, max(evicting, waiting), true)
+	case waited:
+		ofWorkers(EvictionWaitShare, waiting, true)
+	default:
+		ofWorkers(EvictionWaitShare, evicting, ok)
+	}
 	perS(EvictionsPerS, "cache.application_evictions", 1)
 	perS(NetworkInBytesPerS, "network.bytes_in", 1)
 	perS(NetworkOutBytesPerS, "network.bytes_out", 1)

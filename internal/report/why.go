@@ -39,6 +39,12 @@ func wordsOf(figure string) figureWords {
 		return figureWords{"pages read per command", number}
 	case CacheWaitShare, AllCacheWaitShare:
 		return figureWords{"workers' time waiting for pages", percent}
+	case EvictionWaitShare, AllEvictionWait:
+		return figureWords{"workers' time making room in the cache", percent}
+	case CacheFillShare:
+		return figureWords{"cache in use", percent}
+	case CacheDirtyShare:
+		return figureWords{"cache dirty", percent}
 	case FlowControlWaitShare:
 		return figureWords{"workers' time held back by flow control", percent}
 	case FlowControlLaggedShare:
@@ -93,6 +99,8 @@ func (b *Bottleneck) text() string {
 		return "disk" + of
 	case LimitCacheMisses:
 		return "cache misses" + of
+	case LimitEviction:
+		return "eviction" + of
 	case LimitReplication:
 		return "replication"
 	case LimitTickets:

@@ -15,7 +15,10 @@ import (
 )
 
 func metrics(member, state string, values map[string]float64) MemberMetrics {
-	all := map[string]float64{MachineCPUShare: 0.4, DiskBusyShare: 0.3, DiskInFlight: 0.4, CacheWaitShare: 0.02}
+	all := map[string]float64{
+		MachineCPUShare: 0.4, DiskBusyShare: 0.3, DiskInFlight: 0.4, CacheWaitShare: 0.02, EvictionWaitShare: 0.01,
+		TicketWaitShare: 0, FlowControlWaitShare: 0, WriteConcernWaitShare: 0.1,
+	}
 	for figure, v := range values {
 		all[figure] = v
 	}
@@ -49,6 +52,16 @@ func TestBottleneckRules(t *testing.T) {
 	process.members[0] = without(metrics("m0", "PRIMARY", values{ProcessCPUShare: 0.88}), MachineCPUShare)
 	noDisks := set(nil, nil, nil)
 	noDisks.members[1] = without(noDisks.members[1], DiskBusyShare, DiskInFlight)
+	primaryReads := func(primary, first, second values) bottleneckInput {
+		in := set(primary, first, second)
+		in.primaryReads = true
+		return in
+	}
+	untold := func(member int, figures ...string) bottleneckInput {
+		in := primaryReads(nil, nil, nil)
+		in.members[member] = without(in.members[member], figures...)
+		return in
+	}
 	noDisksButCPU := set(values{MachineCPUShare: 0.9}, nil, nil)
 	noDisksButCPU.members[1] = without(noDisksButCPU.members[1], DiskBusyShare, DiskInFlight)
 
@@ -62,26 +75,42 @@ func TestBottleneckRules(t *testing.T) {
 	}{
 		"nothing":                         {set(nil, nil, nil), LimitNone, "", nil, nil, ""},
 		"primary's CPU":                   {set(values{MachineCPUShare: 0.85}, values{MachineCPUShare: 0.84}, nil), LimitCPU, "m0", nil, []string{MachineCPUShare}, ""},
-		"a secondary's CPU":               {set(values{MachineCPUShare: 0.86}, nil, values{MachineCPUShare: 0.96}), LimitCPU, "m2", nil, []string{MachineCPUShare, MachineCPUShare}, ""},
-		"equally busy: the primary":       {set(values{MachineCPUShare: 0.9}, values{MachineCPUShare: 0.9}, nil), LimitCPU, "m0", nil, []string{MachineCPUShare, MachineCPUShare}, ""},
-		"only mongod's CPU known":         {process, LimitCPU, "m0", nil, []string{ProcessCPUShare}, ""},
-		"disk of a secondary":             {set(nil, values{DiskBusyShare: 0.97, DiskInFlight: 6}, nil), LimitDisk, "m1", nil, []string{DiskBusyShare, DiskInFlight}, ""},
-		"busy, one operation at a time":   {set(nil, values{DiskBusyShare: 0.97, DiskInFlight: 1.1}, nil), LimitNone, "", nil, nil, ""},
-		"CPU before disk":                 {set(values{MachineCPUShare: 0.9}, values{DiskBusyShare: 0.97, DiskInFlight: 6}, nil), LimitCPU, "m0", []Limit{LimitDisk}, []string{MachineCPUShare}, ""},
-		"cache misses add up":             {set(nil, values{CacheWaitShare: 0.10}, values{CacheWaitShare: 0.11}), LimitCacheMisses, "m2", nil, []string{AllCacheWaitShare}, ""},
-		"flow control before all members": {set(values{FlowControlWaitShare: 0.06, MachineCPUShare: 0.9}, values{LagMaxS: 3}, values{LagMaxS: 14}), LimitFlowControl, "m2", []Limit{LimitCPU, LimitReplication}, []string{FlowControlWaitShare}, ""},
-		"flow control by its own word":    {set(values{FlowControlLaggedShare: 0.2}, nil, nil), LimitFlowControl, "", nil, []string{FlowControlLaggedShare}, ""},
-		"acknowledgement":                 {set(values{WriteConcernWaitShare: 0.55}, nil, nil), LimitReplication, "m0", nil, []string{WriteConcernWaitShare}, ""},
-		"lag":                             {set(nil, values{LagMaxS: 12}, nil), LimitReplication, "m1", nil, []string{LagMaxS}, ""},
-		"tickets":                         {set(values{TicketWaitShare: 0.15}, values{TicketWaitShare: 0.06}, nil), LimitTickets, "m0", nil, []string{AllTicketWait}, ""},
-		"load host before all":            {clientBound, LimitLoadHost, "", []Limit{LimitCPU}, []string{LoadHostCPUShare}, ""},
-		"rate held":                       {rate(995), LimitNone, "", []Limit{LimitCPU}, []string{RateShare}, ""},
-		"rate not held":                   {rate(700), LimitCPU, "m0", nil, []string{MachineCPUShare}, ""},
-		"embedded engine":                 {embedded, LimitUnknown, "", nil, nil, "embedded engine"},
-		"no readings":                     {bottleneckInput{}, LimitUnknown, "", nil, nil, "no readings of the members"},
-		"a silent member":                 {silent, LimitUnknown, "", nil, nil, "no readings of m2"},
-		"disks not known":                 {noDisks, LimitUnknown, "", nil, nil, "m1 did not tell of the disks"},
-		"disks not known, CPU at its end": {noDisksButCPU, LimitCPU, "m0", nil, []string{MachineCPUShare}, "m1 did not tell of the disks"},
+		"a secondary's CPU":               {set(nil, values{MachineCPUShare: 0.86}, values{MachineCPUShare: 0.96}), LimitCPU, "m2", nil, []string{MachineCPUShare, MachineCPUShare}, ""},
+		"the primary's CPU first":         {set(values{MachineCPUShare: 0.90}, nil, values{MachineCPUShare: 0.95}), LimitCPU, "m0", nil, []string{MachineCPUShare, MachineCPUShare}, ""},
+		"CPU of who answers nothing":      {primaryReads(values{MachineCPUShare: 0.50}, values{MachineCPUShare: 0.86}, nil), LimitNone, "", nil, nil, ""},
+		"disk of who answers nothing":     {primaryReads(nil, values{DiskBusyShare: 0.97, DiskInFlight: 6}, nil), LimitNone, "", nil, nil, ""},
+		"one that answers nothing beside": {primaryReads(values{MachineCPUShare: 0.90}, values{MachineCPUShare: 0.95}, nil), LimitCPU, "m0", nil, []string{MachineCPUShare}, ""},
+		"who is waited for, by writers":   {primaryReads(values{WriteConcernWaitShare: 0.6}, values{MachineCPUShare: 0.93}, nil), LimitCPU, "m1", []Limit{LimitReplication}, []string{MachineCPUShare}, ""},
+		"who is waited for, by flow control": {primaryReads(values{FlowControlWaitShare: 0.3}, values{DiskBusyShare: 0.97, DiskInFlight: 6, LagMaxS: 9}, nil), LimitFlowControl, "m1", []Limit{LimitDisk},
+			[]string{FlowControlWaitShare}, ""},
+		"appliers' waits":                               {primaryReads(nil, values{CacheWaitShare: 0.3, TicketWaitShare: 0.3}, values{CacheWaitShare: 0.3, EvictionWaitShare: 0.5}), LimitNone, "", nil, nil, ""},
+		"waits of the primary alone":                    {primaryReads(values{CacheWaitShare: 0.19}, values{CacheWaitShare: 0.3}, nil), LimitNone, "", nil, nil, ""},
+		"writers that evict":                            {primaryReads(values{EvictionWaitShare: 0.31}, nil, nil), LimitEviction, "m0", nil, []string{AllEvictionWait}, ""},
+		"cache misses before eviction":                  {set(values{EvictionWaitShare: 0.31, CacheWaitShare: 0.31}, nil, nil), LimitCacheMisses, "m0", []Limit{LimitEviction}, []string{AllCacheWaitShare}, ""},
+		"eviction not known":                            {untold(0, EvictionWaitShare), LimitUnknown, "", nil, nil, "m0 did not tell of the time evicting pages"},
+		"tickets not known":                             {untold(0, TicketWaitShare), LimitUnknown, "", nil, nil, "m0 did not tell of the tickets"},
+		"flow control not known":                        {untold(0, FlowControlWaitShare), LimitUnknown, "", nil, nil, "m0 did not tell of the flow control"},
+		"acknowledgement not known":                     {untold(0, WriteConcernWaitShare), LimitUnknown, "", nil, nil, "m0 did not tell of the waits for acknowledgement"},
+		"none of which limits one that answers nothing": {untold(1, EvictionWaitShare, TicketWaitShare, FlowControlWaitShare, WriteConcernWaitShare), LimitNone, "", nil, nil, ""},
+		"equally busy: the primary":                     {set(values{MachineCPUShare: 0.9}, values{MachineCPUShare: 0.9}, nil), LimitCPU, "m0", nil, []string{MachineCPUShare, MachineCPUShare}, ""},
+		"only mongod's CPU known":                       {process, LimitCPU, "m0", nil, []string{ProcessCPUShare}, ""},
+		"disk of a secondary":                           {set(nil, values{DiskBusyShare: 0.97, DiskInFlight: 6}, nil), LimitDisk, "m1", nil, []string{DiskBusyShare, DiskInFlight}, ""},
+		"busy, one operation at a time":                 {set(nil, values{DiskBusyShare: 0.97, DiskInFlight: 1.1}, nil), LimitNone, "", nil, nil, ""},
+		"CPU before disk":                               {set(values{MachineCPUShare: 0.9}, values{DiskBusyShare: 0.97, DiskInFlight: 6}, nil), LimitCPU, "m0", []Limit{LimitDisk}, []string{MachineCPUShare}, ""},
+		"cache misses add up":                           {set(nil, values{CacheWaitShare: 0.10}, values{CacheWaitShare: 0.11}), LimitCacheMisses, "m2", nil, []string{AllCacheWaitShare}, ""},
+		"flow control before all members":               {set(values{FlowControlWaitShare: 0.06, MachineCPUShare: 0.9}, values{LagMaxS: 3}, values{LagMaxS: 14}), LimitFlowControl, "m2", []Limit{LimitCPU}, []string{FlowControlWaitShare}, ""},
+		"flow control by its own word":                  {set(values{FlowControlLaggedShare: 0.2}, nil, nil), LimitFlowControl, "", nil, []string{FlowControlLaggedShare}, ""},
+		"acknowledgement":                               {set(values{WriteConcernWaitShare: 0.55}, nil, nil), LimitReplication, "m0", nil, []string{WriteConcernWaitShare}, ""},
+		"lag alone":                                     {set(nil, values{LagMaxS: 12}, nil), LimitNone, "", nil, nil, ""},
+		"tickets":                                       {set(values{TicketWaitShare: 0.15}, values{TicketWaitShare: 0.06}, nil), LimitTickets, "m0", nil, []string{AllTicketWait}, ""},
+		"load host before all":                          {clientBound, LimitLoadHost, "", []Limit{LimitCPU}, []string{LoadHostCPUShare}, ""},
+		"rate held":                                     {rate(995), LimitNone, "", []Limit{LimitCPU}, []string{RateShare}, ""},
+		"rate not held":                                 {rate(700), LimitCPU, "m0", nil, []string{MachineCPUShare}, ""},
+		"embedded engine":                               {embedded, LimitUnknown, "", nil, nil, "embedded engine"},
+		"no readings":                                   {bottleneckInput{}, LimitUnknown, "", nil, nil, "no readings of the members"},
+		"a silent member":                               {silent, LimitUnknown, "", nil, nil, "no readings of m2"},
+		"disks not known":                               {noDisks, LimitUnknown, "", nil, nil, "m1 did not tell of the disks"},
+		"disks not known, CPU at its end":               {noDisksButCPU, LimitCPU, "m0", nil, []string{MachineCPUShare}, "m1 did not tell of the disks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := bottleneckOf(test.in)
@@ -107,6 +136,50 @@ func TestBottleneckRules(t *testing.T) {
 	}
 }
 
+// Lag is named beside any verdict, once, and decides none.
+func TestLagIsEvidence(t *testing.T) {
+	lags := func(primary map[string]float64, lag float64) (n int) {
+		got := bottleneckOf(bottleneckInput{members: []MemberMetrics{
+			metrics("m0", "PRIMARY", primary), metrics("m1", "SECONDARY", map[string]float64{LagMaxS: lag, LagMeanS: 4}),
+		}})
+		for _, e := range got.Evidence {
+			if e.Figure == LagMaxS {
+				n++
+				if e.Threshold != 0 || e.Member != "m1" {
+					t.Errorf("%+v", e)
+				}
+			}
+		}
+		return n
+	}
+	for name, primary := range map[string]map[string]float64{
+		"none": nil, "cpu": {MachineCPUShare: 0.9}, "flow control": {FlowControlWaitShare: 0.2}, "replication": {WriteConcernWaitShare: 0.6},
+	} {
+		if n := lags(primary, 12); n != 1 {
+			t.Errorf("%s: lag is named %d times", name, n)
+		}
+	}
+	if n := lags(nil, 9); n != 0 {
+		t.Error("little lag is named")
+	}
+}
+
+// Only a cell's own settings say where its reads went.
+func TestReadsDecideWhoseLimitsCount(t *testing.T) {
+	in := published(t)
+	primary := in.Run.Settings
+	primary.ReadPreference = "primary"
+	in.find(t, "mongo9", 8_000_000, 1).Settings = &primary
+	c := build(t, in)
+	for i := range c.Cells {
+		b := c.Cells[i].Bottleneck
+		ofSecondary := slices.ContainsFunc(b.Evidence, func(e Evidence) bool { return e.Threshold != 0 && strings.HasSuffix(e.Member, "-rs1") })
+		if c.Cells[i].Size == 8_000_000 && ofSecondary == (c.Cells[i].Target == "mongo9") {
+			t.Errorf("%s: %+v", c.Cells[i].CellID, b.Evidence)
+		}
+	}
+}
+
 // The published run was read as bound by CPU at 4M and by disk at 8M.
 func TestPublishedLimits(t *testing.T) {
 	c := build(t, published(t))
@@ -123,7 +196,7 @@ func TestPublishedLimits(t *testing.T) {
 	for _, size := range []string{"1M", "4M", "8M"} {
 		for _, target := range []string{"mongo9", "psmdb80", "psmdb83"} {
 			if size == "8M" {
-				want = append(want, limit{size, target, LimitDisk, "SECONDARY", target + "-rs1"})
+				want = append(want, limit{size, target, LimitDisk, "PRIMARY", target + "-rs0"})
 			} else {
 				want = append(want, limit{size, target, LimitCPU, "PRIMARY", target + "-rs0"})
 			}
@@ -149,7 +222,7 @@ func TestMemberFigures(t *testing.T) {
 		Run:     record.Run{Settings: record.Settings{Workers: 10}},
 		Targets: []Target{{Target: record.Target{Name: "a", Members: []record.MemberFacts{{Name: "m0", Machine: record.MachineFacts{CPUs: 4}}}}}},
 	}}
-	in := &CellInput{ID: record.CellID{Target: "a"}, Cell: &record.Cell{Started: time.Unix(1_800_000_000, 0), DurationS: 100, ThroughputPerS: 1000}}
+	in := &CellInput{ID: record.CellID{Target: "a"}, Cell: &record.Cell{Started: time.Unix(1_800_000_000, 0), DurationS: 100, Commands: 100_000, ThroughputPerS: 1000}}
 	before := map[string]float64{
 		"cpu.user_us": 1e6, "cpu.system_us": 0, "system.cpu.user_ms": 0, "system.cpu.idle_ms": 0, "system.cpu.iowait_ms": 0, "system.cpu.steal_ms": 0,
 		"system.disk.sda.busy_ms": 0, "system.disk.sda.reads": 0, "system.disk.sdb.busy_ms": 0, "system.disk.sdb.queued_ms": 0,
@@ -184,6 +257,33 @@ func TestMemberFigures(t *testing.T) {
 	near := cmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*max(math.Abs(x), math.Abs(y)) })
 	if diff := cmp.Diff(want, got, near); diff != "" {
 		t.Errorf("-want +got (flow control was set back, and is not known):\n%s", diff)
+	}
+
+	// What was used before the first command and after the last one is the
+	// commands' all the same, as in the cell's own CPU per command.
+	in.Samples = values([]record.Sample{reading(-4, "before", "m0", "PRIMARY", before), reading(121, "after", "m0", "PRIMARY", after)})
+	got = b.members(in)
+	if len(got) != 1 || got[0].SpanS != 125 || math.Abs(got[0].Values[CPUUSPerCommand]-2000) > 1e-9 {
+		t.Errorf("with idle edges: %+v", got)
+	}
+	in.Samples = values([]record.Sample{reading(0, "during", "m0", "PRIMARY", before), reading(50, "during", "m0", "PRIMARY", after)})
+	if got = b.members(in); len(got) != 1 || math.Abs(got[0].Values[CPUUSPerCommand]-4000) > 1e-9 {
+		t.Errorf("half a cell: %+v", got)
+	}
+
+	// Room in the cache is waited for, or made: the wait is part of it where
+	// the version tells of it.
+	for want, grew := range map[float64]map[string]float64{
+		0.25: {"cache.application_eviction_us": 250e6}, 0.5: {"cache.application_eviction_us": 250e6, "cache.application_wait_us": 500e6}, 0.75: {"cache.application_wait_us": 750e6},
+	} {
+		none := map[string]float64{}
+		for name := range grew {
+			none[name] = 0
+		}
+		in.Samples = values([]record.Sample{reading(0, "before", "m0", "PRIMARY", none), reading(100, "after", "m0", "PRIMARY", grew)})
+		if got = b.members(in); len(got) != 1 || math.Abs(got[0].Values[EvictionWaitShare]-want) > 1e-9 {
+			t.Errorf("%v: %+v, want %v", grew, got, want)
+		}
 	}
 
 	// A warm-up is not part of it, and damage costs a line.
