@@ -156,7 +156,7 @@ func (b *builder) members(in *CellInput) []MemberMetrics {
 	readings := map[string]*memberReadings{}
 	var names []string
 	for s := range sound(&b.damage, in.Samples, "the reading is left out of what the members did") {
-		if len(s.Values) == 0 || settings.Warmup > 0 && s.At.Before(in.Cell.Started) {
+		if len(s.Values) == 0 || settings.WarmsUp() && s.At.Before(in.Cell.Started) {
 			continue // silent, an arbiter, or warming up
 		}
 		m := readings[s.Member]
@@ -187,7 +187,7 @@ func (b *builder) members(in *CellInput) []MemberMetrics {
 		}
 		out = append(out, MemberMetrics{
 			Member: name, State: m.last.State, Readings: m.count, SpanS: span,
-			Values: m.figures(span, cpus, max(settings.Workers, 1), m.commands(in, span, settings.Warmup > 0)),
+			Values: m.figures(span, cpus, max(settings.Workers, 1), m.commands(in, span, settings.WarmsUp())),
 		})
 	}
 	return out

@@ -299,6 +299,10 @@ func TestMemberFigures(t *testing.T) {
 	if len(got) != 1 || got[0].SpanS != 100 || got[0].Values[CPUUSPerCommand] != 20 {
 		t.Errorf("after a warm-up: %+v", got)
 	}
+	b.c.Run.Settings.Warmup, b.c.Run.Settings.WarmupCommands = 0, 500
+	if counted := b.members(in); !cmp.Equal(counted, got) {
+		t.Errorf("after a warm-up of 500 commands: %+v", counted)
+	}
 	if notes := b.damage.list(); len(notes) != 1 || !strings.Contains(notes[0], "line 4") {
 		t.Errorf("damage: %v", notes)
 	}
