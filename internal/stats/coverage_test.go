@@ -42,15 +42,22 @@ func (s simulation) side(rng *rand.Rand, shift float64) [][]Window {
 // differing is the share of trials whose interval excludes 1.
 func (s simulation) differing(t testing.TB, trials int) float64 {
 	t.Helper()
+	return differing(t, s, s, trials)
+}
+
+// differing is the share of trials whose interval excludes 1; the second
+// system has its own effect.
+func differing(t testing.TB, first, second simulation, trials int) float64 {
+	t.Helper()
 	metrics := []Metric{Throughput()}
 	n := 0
 	for trial := range trials {
 		rng := rand.New(rand.NewPCG(uint64(trial), 0x5eed))
-		a, as, err := Estimate(s.side(rng, 0), metrics, uint64(trial))
+		a, as, err := Estimate(first.side(rng, 0), metrics, uint64(trial))
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, bs, err := Estimate(s.side(rng, s.effect), metrics, uint64(trial))
+		b, bs, err := Estimate(second.side(rng, second.effect), metrics, uint64(trial))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,6 +89,34 @@ func TestEqualSystemsAreRarelyCalledDifferent(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			share := s.differing(t, trials)
+			t.Logf("%.1f %% of %d A/A comparisons called different", share*100, trials)
+			if share > allowed {
+				t.Errorf("%.1f %% of %d A/A comparisons called different, at most %.0f %% wanted", share*100, trials, allowed*100)
+			}
+		})
+	}
+}
+
+// Nor may sides that differ in noise, or in iterations, be called different
+// more often than that: the few degrees of freedom of the noisier side hold.
+func TestUnequalSidesAreRarelyCalledDifferent(t *testing.T) {
+	trials, allowed := 1000, 0.07
+	if testing.Short() {
+		trials, allowed = 100, 0.12
+	}
+	quiet := simulation{iterations: 3, windows: 10, noise: 0.01, between: 0.002}
+	noisy := simulation{iterations: 3, windows: 10, noise: 0.01, between: 0.03}
+	single := simulation{iterations: 1, windows: 30, noise: 0.01, autocorrelation: 0.3}
+	for _, test := range []struct{ first, second simulation }{
+		{quiet, noisy},
+		{single, noisy},
+		{single, simulation{iterations: 3, windows: 10, noise: 0.01, between: 0.004}},
+		{simulation{iterations: 1, windows: 30, noise: 0.03, autocorrelation: 0.3}, quiet},
+		{simulation{iterations: 5, windows: 10, noise: 0.01, between: 0.01}, simulation{iterations: 2, windows: 10, noise: 0.01, between: 0.03}},
+	} {
+		t.Run(fmt.Sprintf("%s against %s", test.first, test.second), func(t *testing.T) {
+			t.Parallel()
+			share := differing(t, test.first, test.second, trials)
 			t.Logf("%.1f %% of %d A/A comparisons called different", share*100, trials)
 			if share > allowed {
 				t.Errorf("%.1f %% of %d A/A comparisons called different, at most %.0f %% wanted", share*100, trials, allowed*100)

@@ -55,9 +55,18 @@
 //
 //	exp(ln(target/baseline) ± t · √(V_target + V_baseline))
 //
-// with the degrees of freedom of both added. The true difference that would
-// have been detected with probability Power is exp((t + t(Power))·√…) - 1, t
-// being two-sided and t(Power) one-sided.
+// with the degrees of freedom of a sum of two estimated variances
+// (Satterthwaite 1946; Welch 1947):
+//
+//	(V_target + V_baseline)² / (V_target²/df_target + V_baseline²/df_baseline)
+//
+// They are those of the noisier side when it alone matters, and both added
+// when the sides vary alike. Sides of unequal numbers of iterations take
+// instead the mean of t of either's own degrees of freedom, weighted by the
+// variances (Cochran and Cox 1950), which errs on the wide side where Welch's
+// errs on the narrow one. The true difference that would have been detected
+// with probability Power is exp((t + t(Power))·√…) - 1, t being two-sided and
+// t(Power) one-sided.
 //
 // # Steady state
 //

@@ -30,12 +30,36 @@ func Compare(target, baseline float64, ts, bs Spread) Ratio {
 	if !ts.Known() || !bs.Known() {
 		return r
 	}
-	df, deviation := ts.DF+bs.DF, math.Sqrt(ts.Variance+bs.Variance)
-	half := studentT(confidence, df) * deviation
+	deviation := math.Sqrt(ts.Variance + bs.Variance)
+	half := differenceT(confidence, ts, bs) * deviation
 	r.Low = r.Value * math.Exp(-half)
 	r.High = r.Value * math.Exp(half)
-	r.Detectable = math.Expm1(half + studentT(2*Power-1, df)*deviation)
+	r.Detectable = math.Expm1(half + differenceT(2*Power-1, ts, bs)*deviation)
 	return r
+}
+
+// differenceT is the two-sided quantile for the difference of two sides, of
+// estimated variances. Welch's degrees of freedom hold the level when both
+// have as many iterations. Otherwise a side of few that happens to vary
+// little passes for the quieter one, and up to 10 % of equal systems would be
+// called different; so both sides' own quantiles are weighed instead.
+func differenceT(confidence float64, a, b Spread) float64 {
+	v := a.Variance + b.Variance
+	if a.Iterations == b.Iterations || !(v > 0) {
+		return studentT(confidence, sumDF(a.Variance, a.DF, b.Variance, b.DF))
+	}
+	return (a.Variance*studentT(confidence, a.DF) + b.Variance*studentT(confidence, b.DF)) / v
+}
+
+// sumDF is the degrees of freedom of the sum of two estimated variances, a
+// with dfA and b with dfB of them (Satterthwaite 1946; Welch 1947): from the
+// smaller one, where that side's variance is all there is, to both added.
+func sumDF(a, dfA, b, dfB float64) float64 {
+	q := a*a/dfA + b*b/dfB
+	if !(q > 0) {
+		return min(dfA, dfB)
+	}
+	return (a + b) * (a + b) / q
 }
 
 // HasInterval tells whether there was enough data for an interval.

@@ -48,18 +48,19 @@ func (s Spread) Between() (float64, bool) {
 // Known.
 //
 // With n iterations a side, Compare's interval has the half-width
-// t(0.975, 2n-2) · √(V/n), V being the sum of both sides' variances per
-// iteration. The estimate of a true difference is farther than that from
-// zero with probability Power when ln(1+effect) is at least
+// t(0.975, ν) · √(V/n), V being the sum of both sides' variances per
+// iteration and ν its degrees of freedom: 2n-2 when the sides vary alike,
+// down to n-1 when one alone varies. The estimate of a true difference is
+// farther than that from zero with probability Power when ln(1+effect) is at
+// least
 //
-//	t(0.975, 2n-2) · √(V'/n) + t(Power, 2n-2) · √(V/n)
+//	t(0.975, ν) · √(V'/n) + t(Power, ν) · √(V/n)
 //
 // which takes a shifted t distribution for the noncentral one. V' is V as
 // the interval takes it on average: a side's estimated variance is never
 // less than what lies within its iterations. Two iterations are the least
 // that tell what lies between them. AtMost takes V's upper confidence limit,
-// df·V/χ², with the degrees of freedom of a sum of variances (Satterthwaite
-// 1946).
+// df·V/χ², with the degrees of freedom of the sum as it was estimated.
 func Repeats(target, baseline Spread, effects []float64) ([]Repeat, bool) {
 	if !target.Known() || !baseline.Known() {
 		return nil, false
@@ -78,11 +79,7 @@ func Repeats(target, baseline Spread, effects []float64) ([]Repeat, bool) {
 // varianceLimit is the factor from the sum of two estimated variances to its
 // upper confidence limit.
 func varianceLimit(a, b Spread) float64 {
-	x, y := a.PerIteration(), b.PerIteration()
-	df := min(a.DF, b.DF)
-	if squares := x*x/a.DF + y*y/b.DF; squares > 0 {
-		df = (x + y) * (x + y) / squares
-	}
+	df := sumDF(a.PerIteration(), a.DF, b.PerIteration(), b.DF)
 	return df / chiSquare(1-assurance, df)
 }
 
@@ -91,15 +88,12 @@ func varianceLimit(a, b Spread) float64 {
 func repeats(target, baseline Spread, factor, effect float64) int {
 	enough := func(n int) bool {
 		df := float64(n - 1)
-		var v, taken float64
-		for _, side := range []Spread{target, baseline} {
-			x := factor * side.PerIteration()
-			v += x
-			taken += atLeast(x, side.Within, df)
-		}
+		x, y := factor*target.PerIteration(), factor*baseline.PerIteration()
+		v, taken := x+y, atLeast(x, target.Within, df)+atLeast(y, baseline.Within, df)
+		both := sumDF(x, df, y, df)
 		// studentT is two-sided: P(|T| > t) = 1-confidence.
-		half := studentT(confidence, 2*df) * math.Sqrt(taken/float64(n))
-		return half+studentT(2*Power-1, 2*df)*math.Sqrt(v/float64(n)) <= math.Log1p(effect)
+		half := studentT(confidence, both) * math.Sqrt(taken/float64(n))
+		return half+studentT(2*Power-1, both)*math.Sqrt(v/float64(n)) <= math.Log1p(effect)
 	}
 	if !enough(MaxRepeats) {
 		return 0
