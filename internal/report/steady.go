@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// steadyLevel is how often a cell that was steady may be called unsteady.
+	// steadyLevel is how often a report may call any of its cells unsteady
+	// when all were steady: each cell has its share of it.
 	steadyLevel = 0.05
 	// fewPoints: a shorter course tells so little of its own noise that the
 	// level is halved to keep what it promises.
@@ -17,9 +18,10 @@ const (
 	// steadyMatters is the smallest change over the measured time that is
 	// called unsteady: a drift biases a mean by half of itself at most.
 	steadyMatters = 0.02
-	// steadyVague is the drift that may go unseen before a cell is too short
-	// or too noisy for its steadiness to say much.
-	steadyVague = 0.20
+	// steadyVague is the drift that may well go unseen before a cell is too
+	// short or too noisy for its steadiness to say much: it biases a mean by
+	// half of itself.
+	steadyVague = 0.10
 )
 
 // Steady tells whether a cell's throughput and mean latency kept their level
@@ -39,11 +41,11 @@ type Steady struct {
 	AtS float64
 	// P is the smaller one of both metrics, as in stats.Steadiness.
 	P float64
-	// Detectable is the relative change of throughput over the measured time
-	// that would just have been seen.
+	// Detectable is the drift of throughput over the measured time, as a share
+	// of its mean, that would have been found with probability stats.Power.
 	Detectable float64
-	// SteadyFromS is after how many seconds the rest kept its level; 0 when
-	// it was not found to.
+	// SteadyFromS is after how many seconds the rest kept its level, and was
+	// long enough to tell; 0 when it was not found to.
 	SteadyFromS float64
 }
 
@@ -67,19 +69,12 @@ func (b *builder) steady() {
 				lines = append(lines, &b.c.Timelines[i])
 			}
 		}
-		var noise [len(steadySeries)]float64
-		for m := range steadySeries {
-			all := make([][]float64, len(lines))
-			for i, line := range lines {
-				all[i] = line.series(m, 0)
-			}
-			noise[m] = stats.NoiseAutocorrelation(all, b.seed(g, 0, steadySeries[m].metric))
-		}
+		tests := b.steadyTests(g, lines)
 		for _, line := range lines {
 			for k := range b.c.Cells {
 				c := &b.c.Cells[k]
 				if c.State == StateCounted && c.Target == line.Target && c.Size == group.Size && c.Variant == group.Variant && c.Iteration == line.Iteration {
-					s := b.steadyCourse(line, noise)
+					s := tests.course(line)
 					c.Steady = &s
 				}
 			}
@@ -87,22 +82,77 @@ func (b *builder) steady() {
 	}
 }
 
-// series is a metric's course from one point on.
-func (t *Timeline) series(metric, first int) []float64 {
-	out := make([]float64, 0, len(t.Points)-first)
+// series is a metric's course from one point on, and where its values are in
+// Points: a step without a success has no latency.
+func (t *Timeline) series(metric, first int) (values []float64, at []int) {
 	for i := first; i < len(t.Points); i++ {
-		out = append(out, steadySeries[metric].of(&t.Points[i]))
+		p := &t.Points[i]
+		if steadySeries[metric].metric == MetricMean && p.MeanMS == 0 {
+			continue
+		}
+		values, at = append(values, steadySeries[metric].of(p)), append(at, i)
 	}
-	return out
+	return values, at
 }
 
-// steadyCourse tests throughput and mean latency and, where they were not
-// steady, finds after how long they were.
-func (b *builder) steadyCourse(t *Timeline, noise [len(steadySeries)]float64) Steady {
-	out := b.steadyFrom(t, 0, noise)
+// steadyTests are the tests of a group's cells, which share what they are
+// compared with.
+type steadyTests struct {
+	b     *builder
+	group int
+	noise [len(steadySeries)]float64
+	made  map[steadyKey]*stats.SteadyTest
+}
+
+type steadyKey struct{ metric, values, cells int }
+
+func (b *builder) steadyTests(g int, lines []*Timeline) *steadyTests {
+	x := &steadyTests{b: b, group: g, made: map[steadyKey]*stats.SteadyTest{}}
+	for m := range steadySeries {
+		all := make([][]float64, len(lines))
+		for i, line := range lines {
+			all[i], _ = line.series(m, 0)
+		}
+		x.noise[m] = stats.NoiseAutocorrelation(all, b.seed(g, 0, steadySeries[m].metric))
+	}
+	return x
+}
+
+// level is that of one of a number of cells, for a series of so many values.
+func (x *steadyTests) level(values, cells int) float64 {
+	level := steadyLevel / float64(cells)
+	if x.b.c.Run.Settings.Rate > 0 {
+		// Two series that do not follow from one another share the level; in
+		// a closed loop throughput is workers divided by latency.
+		level /= 2
+	}
+	if values < fewPoints {
+		level /= 2
+	}
+	return level
+}
+
+func (x *steadyTests) of(k steadyKey) *stats.SteadyTest {
+	test := x.made[k]
+	if test == nil {
+		test = stats.NewSteadyTest(k.values, x.noise[k.metric], x.level(k.values, k.cells), x.b.seed(x.group, 0, fmt.Sprint(steadySeries[k.metric].metric, k.cells)))
+		x.made[k] = test
+	}
+	return test
+}
+
+// course tests throughput and mean latency and, where they were not steady,
+// finds after how long they were.
+func (x *steadyTests) course(t *Timeline) Steady {
+	out, drift := x.from(t, 0, len(x.b.c.Timelines))
 	for tenth := 1; tenth <= 5 && out.Known && !out.Reached; tenth++ {
 		from := len(t.Points) * tenth / 10
-		if rest := b.steadyFrom(t, from, noise); rest.Known && rest.Reached {
+		// The rest stands for itself: one test, at the whole level. That it
+		// was not called unsteady may only mean that it is short: its own line
+		// has to be flat, and a drift like that of the whole would have been
+		// found in it.
+		rest, left := x.from(t, from, 1)
+		if rest.Known && rest.Reached && left < steadyMatters && rest.Detectable <= drift {
 			out.SteadyFromS = t.Points[from].AtS - t.Step.Seconds()/2
 			break
 		}
@@ -110,39 +160,35 @@ func (b *builder) steadyCourse(t *Timeline, noise [len(steadySeries)]float64) St
 	return out
 }
 
-func (b *builder) steadyFrom(t *Timeline, first int, noise [len(steadySeries)]float64) Steady {
-	out := Steady{Reached: true, P: 1}
-	level, worst := steadyLevel, 1.0
-	if b.c.Run.Settings.Rate > 0 {
-		// Two series that do not follow from one another share the level; in
-		// a closed loop throughput is workers divided by latency.
-		level /= 2
-	}
-	if len(t.Points)-first < fewPoints {
-		level /= 2
-	}
+// from tests a cell from one point on, as one of a number of cells. drift is
+// the largest change, up or down, of the lines through its series.
+func (x *steadyTests) from(t *Timeline, first, cells int) (out Steady, drift float64) {
+	out = Steady{Reached: true, P: 1}
+	worst := 1.0
 	for m := range steadySeries {
-		s := stats.Steady(t.series(m, first), noise[m], level, b.seed(t.Group, b.c.target(t.Target), fmt.Sprint(steadySeries[m].metric, t.Iteration, first)))
+		values, at := t.series(m, first)
+		s := x.of(steadyKey{m, len(values), cells}).Of(values)
 		if !s.Known {
-			return Steady{}
+			return Steady{}, 0
 		}
 		out.Known = true
 		if steadySeries[m].metric == MetricThroughput {
-			out.Detectable = s.Detectable
+			out.Detectable = s.Detectable(steadyMatters)
 		}
+		drift = max(drift, math.Abs(s.Line))
 		out.P = min(out.P, s.P)
-		if s.P > level || math.Abs(s.Change) < steadyMatters || s.P >= worst {
+		if s.P > x.level(len(values), cells) || math.Abs(s.Change) < steadyMatters || s.P >= worst {
 			continue
 		}
 		worst = s.P
 		out.Reached, out.Metric = false, steadySeries[m].metric
 		out.Shape, out.Change, out.LastHalf, out.AtS = s.Shape, s.Change, s.LastHalf, 0
 		if s.Shape == stats.Jump {
-			at := first + int(math.Round(s.At*float64(len(t.Points)-first)))
-			out.AtS = t.Points[min(at, len(t.Points)-1)].AtS - t.Step.Seconds()/2
+			k := int(math.Round(s.At * float64(len(values))))
+			out.AtS = t.Points[at[min(k, len(at)-1)]].AtS - t.Step.Seconds()/2
 		}
 	}
-	return out
+	return out, drift
 }
 
 // text says how a cell was unsteady.
@@ -209,12 +255,32 @@ func (b *builder) checkSteady(add addCheck) {
 		if known < counted {
 			some = fmt.Sprintf("the %d of %d cells that are long enough to tell", known, counted)
 		}
-		if least > steadyVague {
+		text := fmt.Sprintf("no trend and no jump found in throughput and mean latency of %s; in the worst, a drift of throughput has to come to %s of its mean over the measured time to be found with a probability of %.0f %%",
+			some, stats.Percent(least), stats.Power*100)
+		smallest, found := b.c.smallestReal()
+		if found && least > smallest {
+			text += fmt.Sprintf(": more than the smallest difference in throughput that is reported (%s)", percent(smallest))
+		}
+		if least > steadyVague || found && least > smallest {
 			status = Caution
 		}
-		add(name, status, "no trend and no jump found in throughput and mean latency of %s; in the worst, a drift of up to %s over the measured time could have gone unseen",
-			some, stats.Percent(least))
+		add(name, status, "%s", text)
 	}
+}
+
+// smallestReal is the smallest relative difference in throughput that is
+// reported as more than noise, and whether there is one.
+func (c *Comparison) smallestReal() (smallest float64, found bool) {
+	for i := range c.Differences {
+		d := &c.Differences[i]
+		if d.Metric != MetricThroughput || d.Operation != AllOperations || !d.Ratio.Differs() || d.onlyNoise() {
+			continue
+		}
+		if v := math.Abs(d.Ratio.Value - 1); !found || v < smallest {
+			smallest, found = v, true
+		}
+	}
+	return smallest, found
 }
 
 // flagDuration writes seconds as a flag takes them, rounded up.

@@ -80,7 +80,11 @@
 // correlated, so both are compared with those of simulated AR(1) series of
 // the same length: a Monte Carlo test (Dwass 1957; Dufour 2006). The smaller
 // of the two p-values counts, against the smaller ones of the simulated
-// series (Westfall and Young 1993), which keeps the level of the whole.
+// series (Westfall and Young 1993), which keeps the level of the whole. The
+// smaller the level, the more series are simulated.
+//
+// A drift is found with probability Power when its line exceeds the critical
+// slope by what the slope of noise alone stays below with probability Power.
 //
 // The autocorrelation of the noise cannot be told from a drift in a short
 // series, so it is estimated from the residuals of all series of a group

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -20,14 +21,25 @@ type Steadiness struct {
 	// straight line fitted to the series, or of the mean after the jump
 	// against that before it.
 	Change float64
+	// Line is the relative change from the beginning to the end, of the
+	// straight line fitted to the series, whatever its shape.
+	Line float64
 	// LastHalf is the relative change over the last half, by the straight
 	// line fitted to it alone.
 	LastHalf float64
 	// At is how far into the series the jump is, a share of its length.
 	At float64
-	// Detectable is the relative change from beginning to end, in a straight
-	// line, that would just have been told from none at the level asked for.
-	Detectable float64
+	// critical is the change of the line, as a share of the mean, that is just
+	// told from none at the level asked for; power is how much more a true
+	// change has to be for its line to exceed that with probability Power.
+	critical, power float64
+}
+
+// Detectable is the change from beginning to end, in a straight line and as a
+// share of the mean, that would have been told from none with probability
+// Power, when a change that looks smaller than least is called none.
+func (s *Steadiness) Detectable(least float64) float64 {
+	return max(s.critical, least) + s.power
 }
 
 // Shape is a way to be unsteady.
@@ -42,9 +54,12 @@ const (
 // minSteady is the shortest series that is judged.
 const minSteady = 10
 
-// steadyReplicates is the number of simulated series that one is compared
-// with: p-values are multiples of 1/500.
-const steadyReplicates = 499
+// A series is compared with so many simulated ones that p-values are multiples
+// of 1/500, or of a tenth of the level asked for if that is less.
+const (
+	leastReplicates = 499
+	belowLevel      = 10
+)
 
 // NoiseAutocorrelation estimates the lag-1 autocorrelation of the noise of
 // series that were measured under like conditions, each around a level that
@@ -54,8 +69,10 @@ const steadyReplicates = 499
 // simulation repeatable.
 func NoiseAutocorrelation(series [][]float64, seed uint64) float64 {
 	var weights, sum, variance float64
-	for n, list := range byLength(series) {
-		f := newUnsteadiness(n)
+	lists := byLength(series)
+	// Sums depend on their order, in the last digit.
+	for _, n := range slices.Sorted(maps.Keys(lists)) {
+		list, f := lists[n], newUnsteadiness(n)
 		var raw, count float64
 		for _, y := range list {
 			if m, ok := f.of(y); ok {
@@ -108,53 +125,83 @@ func toLevel(series []float64) []float64 {
 	return out
 }
 
-// Steady tests whether a series of positive values, one for each of a number
-// of equally long stretches of time, kept its level, with noise of the lag-1
-// autocorrelation r; the package comment says how. alpha is the level that
-// Detectable is for. The seed makes the simulation repeatable.
-func Steady(series []float64, r, alpha float64, seed uint64) Steadiness {
-	relative := toLevel(series)
-	if relative == nil {
-		return Steadiness{}
+// SteadyTest tests series of one length. Making it is what costs time: it is
+// to be shared by series whose noise is alike.
+type SteadyTest struct {
+	f *unsteadiness
+	// trends, jumps and unusual of the simulated series ascend.
+	trends, jumps []float64
+	unusual       []int
+	alpha         float64
+}
+
+// NewSteadyTest makes the test of series of n values, one for each of a number
+// of equally long stretches of time, whose noise has the lag-1 autocorrelation
+// r; the package comment says how. alpha is the level that P is compared with.
+// The seed makes the simulation repeatable.
+func NewSteadyTest(n int, r, alpha float64, seed uint64) *SteadyTest {
+	x := &SteadyTest{alpha: alpha}
+	if n < minSteady {
+		return x
 	}
-	n := len(relative)
-	f := newUnsteadiness(n)
-	seen, ok := f.of(relative)
-	if !ok { // no variation at all
-		return Steadiness{Known: true, P: 1}
-	}
+	x.f = newUnsteadiness(n)
 	rng := rand.New(rand.NewPCG(seed, uint64(n)))
 	noise := make([]float64, n)
 	var trends, jumps []float64
-	for range steadyReplicates {
+	for range max(leastReplicates, int(math.Ceil(belowLevel/alpha))-1) {
 		simulate(noise, r, rng)
-		if v, ok := f.of(noise); ok {
+		if v, ok := x.f.of(noise); ok {
 			trends = append(trends, v.trend)
 			jumps = append(jumps, v.jump)
 		}
 	}
-	sortedTrends, sortedJumps := slices.Sorted(slices.Values(trends)), slices.Sorted(slices.Values(jumps))
-	unusual := func(trend, jump float64) int {
-		return min(exceeding(sortedTrends, trend), exceeding(sortedJumps, jump))
-	}
-	asUnusual := 1
+	x.trends, x.jumps = slices.Sorted(slices.Values(trends)), slices.Sorted(slices.Values(jumps))
+	x.unusual = make([]int, len(trends))
 	for i := range trends {
-		if unusual(trends[i], jumps[i]) <= unusual(seen.trend, seen.jump) {
-			asUnusual++
-		}
+		x.unusual[i] = x.exceeding(trends[i], jumps[i])
 	}
+	slices.Sort(x.unusual)
+	return x
+}
+
+// exceeding is how many simulated series have so large a trend, or so large a
+// jump: whichever are fewer.
+func (x *SteadyTest) exceeding(trend, jump float64) int {
+	return min(exceeding(x.trends, trend), exceeding(x.jumps, jump))
+}
+
+// Of tests whether a series of positive values kept its level.
+func (x *SteadyTest) Of(series []float64) Steadiness {
+	relative := toLevel(series)
+	if relative == nil || x.f == nil || len(relative) != x.f.n {
+		return Steadiness{}
+	}
+	n := x.f.n
+	seen, ok := x.f.of(relative)
+	if !ok { // no variation at all
+		return Steadiness{Known: true, P: 1}
+	}
+	asUnusual := 1 + sort.SearchInts(x.unusual, x.exceeding(seen.trend, seen.jump)+1)
 	s := Steadiness{
-		Known: true, P: float64(asUnusual) / float64(len(trends)+1),
-		Shape: Trend, Change: changeOfLine(relative), LastHalf: changeOfLine(relative[n/2:]),
+		Known: true, P: float64(asUnusual) / float64(len(x.unusual)+1),
+		Shape: Trend, Line: changeOfLine(relative), LastHalf: changeOfLine(relative[n/2:]),
 	}
+	s.Change = s.Line
 	if seen.byJump {
 		before, after := split(relative, seen.at)
 		s.Shape, s.At, s.Change = Jump, float64(seen.at)/float64(n), after/before-1
 	}
-	// Half of alpha is the trend's, half the jump's.
-	critical := sortedTrends[min(int(float64(len(trends))*(1-alpha/2)), len(trends)-1)]
-	s.Detectable = critical * seen.scale * f.slopeSD * float64(n-1)
+	// Half of alpha is the trend's, half the jump's. Slopes are as often
+	// above as below the true one.
+	unit := seen.scale * x.f.slopeSD * float64(n-1)
+	s.critical = x.trend(1-x.alpha/2) * unit
+	s.power = x.trend(2*Power-1) * unit
 	return s
+}
+
+// trend is a quantile of the simulated trends.
+func (x *SteadyTest) trend(share float64) float64 {
+	return x.trends[min(int(float64(len(x.trends))*share), len(x.trends)-1)]
 }
 
 // simulate fills a series with AR(1) noise of variance 1.
