@@ -352,16 +352,18 @@ func (in *bottleneckInput) over(rule func(*MemberMetrics) (float64, bool)) []*Me
 }
 
 // saturated are the members whose limit is one of the commands and that a
-// rule holds for: the primary, which every write passes through, and then by
-// descending value.
+// rule holds for, by descending value. Where secondaries only follow, the
+// primary is the first all the same.
 func (in *bottleneckInput) saturated(rule func(*MemberMetrics) (float64, bool)) []*MemberMetrics {
 	out := in.over(func(m *MemberMetrics) (float64, bool) {
 		v, ok := rule(m)
 		return v, ok && in.mayLimit(m)
 	})
-	slices.SortStableFunc(out, func(x, y *MemberMetrics) int {
-		return cmp.Compare(boolShare(y.State == "PRIMARY"), boolShare(x.State == "PRIMARY"))
-	})
+	if in.primaryReads {
+		slices.SortStableFunc(out, func(x, y *MemberMetrics) int {
+			return cmp.Compare(boolShare(y.State == "PRIMARY"), boolShare(x.State == "PRIMARY"))
+		})
+	}
 	return out
 }
 

@@ -76,7 +76,8 @@ func TestBottleneckRules(t *testing.T) {
 		"nothing":                         {set(nil, nil, nil), LimitNone, "", nil, nil, ""},
 		"primary's CPU":                   {set(values{MachineCPUShare: 0.85}, values{MachineCPUShare: 0.84}, nil), LimitCPU, "m0", nil, []string{MachineCPUShare}, ""},
 		"a secondary's CPU":               {set(nil, values{MachineCPUShare: 0.86}, values{MachineCPUShare: 0.96}), LimitCPU, "m2", nil, []string{MachineCPUShare, MachineCPUShare}, ""},
-		"the primary's CPU first":         {set(values{MachineCPUShare: 0.90}, nil, values{MachineCPUShare: 0.95}), LimitCPU, "m0", nil, []string{MachineCPUShare, MachineCPUShare}, ""},
+		"the busiest member's CPU":        {set(values{MachineCPUShare: 0.90}, nil, values{MachineCPUShare: 0.95}), LimitCPU, "m2", nil, []string{MachineCPUShare, MachineCPUShare}, ""},
+		"the primary's before a follower": {primaryReads(values{MachineCPUShare: 0.90, WriteConcernWaitShare: 0.6}, values{MachineCPUShare: 0.95}, nil), LimitCPU, "m0", []Limit{LimitReplication}, []string{MachineCPUShare, MachineCPUShare}, ""},
 		"CPU of who answers nothing":      {primaryReads(values{MachineCPUShare: 0.50}, values{MachineCPUShare: 0.86}, nil), LimitNone, "", nil, nil, ""},
 		"disk of who answers nothing":     {primaryReads(nil, values{DiskBusyShare: 0.97, DiskInFlight: 6}, nil), LimitNone, "", nil, nil, ""},
 		"one that answers nothing beside": {primaryReads(values{MachineCPUShare: 0.90}, values{MachineCPUShare: 0.95}, nil), LimitCPU, "m0", nil, []string{MachineCPUShare}, ""},
@@ -196,7 +197,7 @@ func TestPublishedLimits(t *testing.T) {
 	for _, size := range []string{"1M", "4M", "8M"} {
 		for _, target := range []string{"mongo9", "psmdb80", "psmdb83"} {
 			if size == "8M" {
-				want = append(want, limit{size, target, LimitDisk, "PRIMARY", target + "-rs0"})
+				want = append(want, limit{size, target, LimitDisk, "SECONDARY", target + "-rs1"})
 			} else {
 				want = append(want, limit{size, target, LimitCPU, "PRIMARY", target + "-rs0"})
 			}
