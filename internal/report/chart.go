@@ -112,6 +112,9 @@ func classes(kind string, series int) string {
 // charWidth is the width of a character of the small labels, in pixels.
 const charWidth = 6.4
 
+// valueWidth is that of the values on bars, which are larger and bold.
+const valueWidth = 8.2
+
 func textWidth(s string) float64 { return charWidth * float64(utf8.RuneCountInString(s)) }
 
 func (c *chart) line(class string, x, y, x2, y2 float64) {
@@ -211,11 +214,12 @@ const arrowNote = " An arrow: it goes on beyond the scale."
 // barChart draws groups of bars from zero.
 func barChart(title, unit string, width, height int, groups []barGroup) chart {
 	c := chart{Title: title, W: width, H: height}
-	top, widest, most := 0.0, 0.0, 1
+	top, widest, most, longest := 0.0, 0.0, 1, 0
 	for _, g := range groups {
 		most = max(most, len(g.bars))
 		for _, b := range g.bars {
 			top, widest = max(top, b.value), max(widest, b.high)
+			longest = max(longest, utf8.RuneCountInString(number(b.value)))
 		}
 	}
 	// One hopeless interval must not flatten all bars.
@@ -225,6 +229,7 @@ func barChart(title, unit string, width, height int, groups []barGroup) chart {
 	slotWidth := float64(width-marginLeft-marginRight) / float64(len(groups))
 	barSlot := min(slotWidth*0.86/float64(most), 92)
 	barWidth := barSlot * 0.82
+	fits := valueWidth*float64(longest) <= barSlot-1 // all or none: a gap would look like a missing value
 	var desc []string
 	for i, g := range groups {
 		middle := marginLeft + slotWidth*(float64(i)+0.5)
@@ -255,13 +260,12 @@ func barChart(title, unit string, width, height int, groups []barGroup) chart {
 					c.line(class, center-end, high, center+end, high)
 				}
 			}
-			label := number(b.value)
-			if fits := textWidth(label) <= barSlot-1; fits {
+			if fits {
 				if b.diff != "" && textWidth(b.diff) <= barSlot-2 {
 					c.text(fmt.Sprintf("diff t%d", b.series), "middle", center, above-5, b.diff)
 					above -= 13
 				}
-				c.text(fmt.Sprintf("value t%d", b.series), "middle", center, above-5, label)
+				c.text(fmt.Sprintf("value t%d", b.series), "middle", center, above-5, number(b.value))
 			}
 		}
 	}

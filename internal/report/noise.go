@@ -138,6 +138,8 @@ func metricWords(metric string) string {
 		return "p95"
 	case MetricP99:
 		return "p99"
+	case MetricP999:
+		return "p99.9"
 	case MetricCPUPrimary:
 		return "CPU per command (primary)"
 	case MetricCPUSecondary:

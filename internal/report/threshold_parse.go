@@ -45,7 +45,7 @@ func (e *SyntaxError) Error() string {
 
 // thresholdMetrics are the words for metrics.
 var thresholdMetrics = [...]struct{ word, metric string }{
-	{"throughput", MetricThroughput}, {"mean", MetricMean}, {"p50", MetricP50}, {"p95", MetricP95}, {"p99", MetricP99}, {"cpu", MetricCPUPrimary},
+	{"throughput", MetricThroughput}, {"mean", MetricMean}, {"p50", MetricP50}, {"p95", MetricP95}, {"p99", MetricP99}, {"p99.9", MetricP999}, {"cpu", MetricCPUPrimary},
 }
 
 // token is a word or an operator of a threshold.

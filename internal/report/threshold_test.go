@@ -15,6 +15,7 @@ import (
 func TestParseThreshold(t *testing.T) {
 	for text, want := range map[string]Threshold{
 		"throughput psmdb80 vs mongo9 >= -5%":    {Metric: MetricThroughput, Target: "psmdb80", Baseline: "mongo9", AtLeast: true, Percent: -5},
+		"p99.9 a vs b <= 10%":                    {Metric: MetricP999, Target: "a", Baseline: "b", Percent: 10},
 		" p99  a@x vs b.again <= +2.5 %  at 4M ": {Metric: MetricP99, Target: "a@x", Baseline: "b.again", Percent: 2.5, Size: "4M"},
 		"cpu a vs b<=0%":                         {Metric: MetricCPUPrimary, Target: "a", Baseline: "b"},
 		"mean vs vs at>=10% at at":               {Metric: MetricMean, Target: "vs", Baseline: "at", AtLeast: true, Percent: 10, Size: "at"},
