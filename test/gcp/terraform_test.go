@@ -124,7 +124,7 @@ func TestPublishedEnvironment(t *testing.T) {
 		equal(t, name+" status", "RUNNING", i.Status)
 		equal(t, name+" placed", member, len(i.ResourcePolicies) == 1)
 		equal(t, name+" platform", member, i.MinCpuPlatform == "Intel Ice Lake")
-		equal(t, name+" on maintenance", map[bool]string{true: "TERMINATE", false: "MIGRATE"}[member], i.Scheduling.OnHostMaintenance)
+		equal(t, name+" on maintenance", map[bool]string{true: "TERMINATE", false: "MIGRATE"}[member || roles[name] == "load-host"], i.Scheduling.OnHostMaintenance)
 		equal(t, name+" model", "STANDARD", i.Scheduling.ProvisioningModel)
 		equal(t, name+" NIC", roles[name] != "monitoring", i.NetworkInterfaces[0].NicType == "GVNIC")
 		metadata := map[string]string{}
