@@ -397,12 +397,20 @@ func watchArguments() *argumentWatch {
 }
 
 func (a *argumentWatch) look() {
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	proc, err := os.Open("/proc")
 	if err != nil {
 		return
 	}
-	for _, file := range files {
-		if text, err := os.ReadFile(file); err == nil {
+	defer func() { _ = proc.Close() }()
+	processes, err := proc.Readdirnames(-1)
+	if err != nil {
+		return
+	}
+	for _, process := range processes {
+		if process[0] > '9' {
+			continue
+		}
+		if text, err := os.ReadFile(filepath.Join("/proc", process, "cmdline")); err == nil {
 			a.mu.Lock()
 			a.seen[string(text)] = true
 			a.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 )
 
 // recipe is all that the root file systems are made from: image/packages are
-// installed, image/masked units switched off, image/rpms entered in the RPM
+// installed, what image/masked names is switched off, image/rpms entered in the RPM
 // database, and the folders laid over the root of all machines (common) or of
 // those with one image. image.go is in it because it says how.
 //

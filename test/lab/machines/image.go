@@ -191,8 +191,12 @@ func prepareBase(ctx context.Context, root string) error {
 	if err != nil {
 		return err
 	}
-	for _, unit := range masked {
-		if err := link(root, path.Join("etc/systemd/system", unit), "/dev/null"); err != nil {
+	for _, name := range masked {
+		folder := "etc/systemd/system"
+		if strings.HasSuffix(name, "-generator") {
+			folder += "-generators"
+		}
+		if err := link(root, path.Join(folder, name), "/dev/null"); err != nil {
 			return err
 		}
 	}
