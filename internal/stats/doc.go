@@ -8,7 +8,8 @@
 //
 // Throughput is commands divided by seconds over all windows, mean latency
 // the latency sum divided by commands, a percentile that of the merged
-// histogram: long windows and long iterations weigh more, as they should.
+// histogram, CPU per command the servers' CPU time divided by commands: long
+// windows and long iterations weigh more, as they should.
 // Differences are ratios, and all of the arithmetic of uncertainty is done on
 // logarithms, so that "A is 5 % faster than B" and "B is that much slower
 // than A" are the same statement.
@@ -45,6 +46,14 @@
 // Resampling two or three values is known to give intervals that are far too
 // narrow, so at this level the exact small-sample result takes the place of
 // resampling: Student's t with k-1 degrees of freedom on each side.
+//
+// Placements, sets of machines made anew, are one level more, treated as
+// iterations are: with k > 1 of them the variance of the whole is
+// (between + within)/k, within being the mean of the placements' own
+// variances, between that of their estimates, with k-1 degrees of freedom on
+// each side. Two placements have one: an interval that holds, and is wide.
+// Where machines differ, iterations on one set of them tell nothing of that,
+// however many there are.
 //
 // With one iteration only the first source is seen. Such an interval is
 // marked WithinRun: it is blind to what differs from run to run and from

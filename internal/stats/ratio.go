@@ -15,6 +15,10 @@ type Ratio struct {
 	// WithinRun: at least one side was measured in a single iteration, so
 	// the interval is blind to what differs from run to run.
 	WithinRun bool
+	// Placements is the smaller number of sets of machines that a side was
+	// measured on, if that is a level of its own on both; else 0, and the
+	// interval is blind to what differs from machine to machine.
+	Placements int
 	// Detectable is the true relative difference (0.03 is 3 %) whose interval
 	// would have excluded 1 with probability Power; 0 when there is no
 	// interval.
@@ -26,7 +30,7 @@ func Compare(target, baseline float64, ts, bs Spread) Ratio {
 	if target <= 0 || baseline <= 0 {
 		return Ratio{}
 	}
-	r := Ratio{Value: target / baseline, WithinRun: ts.Iterations < 2 || bs.Iterations < 2}
+	r := Ratio{Value: target / baseline, WithinRun: ts.Iterations < 2 || bs.Iterations < 2, Placements: min(ts.Placements, bs.Placements)}
 	if !ts.Known() || !bs.Known() {
 		return r
 	}
@@ -40,12 +44,12 @@ func Compare(target, baseline float64, ts, bs Spread) Ratio {
 
 // differenceT is the two-sided quantile for the difference of two sides, of
 // estimated variances. Welch's degrees of freedom hold the level when both
-// have as many iterations. Otherwise a side of few that happens to vary
+// have as many repetitions. Otherwise a side of few that happens to vary
 // little passes for the quieter one, and up to 10 % of equal systems would be
 // called different; so both sides' own quantiles are weighed instead.
 func differenceT(confidence float64, a, b Spread) float64 {
 	v := a.Variance + b.Variance
-	if a.Iterations == b.Iterations || !(v > 0) {
+	if a.repetitions() == b.repetitions() || !(v > 0) {
 		return studentT(confidence, sumDF(a.Variance, a.DF, b.Variance, b.DF))
 	}
 	return (a.Variance*studentT(confidence, a.DF) + b.Variance*studentT(confidence, b.DF)) / v

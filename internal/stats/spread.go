@@ -11,6 +11,7 @@ type Window struct {
 	Seconds float64
 	Count   int64   // commands that succeeded
 	Sum     float64 // of their latencies, µs
+	CPU     float64 // time that servers spent meanwhile, µs
 	// Latency is the distribution of their latencies, µs; nil when only
 	// throughput and mean are asked for.
 	Latency *Distribution
@@ -28,6 +29,7 @@ const (
 	kindThroughput metricKind = iota
 	kindMean
 	kindQuantile
+	kindCPU
 )
 
 // Throughput is commands per second.
@@ -40,6 +42,9 @@ func MeanLatency() Metric { return Metric{kind: kindMean} }
 // does not exceed.
 func Quantile(q float64) Metric { return Metric{kind: kindQuantile, quantile: q} }
 
+// CPUPerCommand is the servers' CPU time per command, µs.
+func CPUPerCommand() Metric { return Metric{kind: kindCPU} }
+
 // Spread is the uncertainty of one side of a comparison: of the logarithm of
 // its estimate, so a Variance of 0.0001 is a standard error of 1 %.
 type Spread struct {
@@ -50,6 +55,9 @@ type Spread struct {
 	// lies between iterations.
 	Within     float64
 	Iterations int
+	// Placements is the number of sets of machines that the iterations ran
+	// on; 0 when that is not a level of its own.
+	Placements int
 	Windows    int // over all iterations
 	// Block is the longest block of windows that was resampled as one;
 	// 0 when no windows were.
@@ -61,6 +69,14 @@ type Spread struct {
 
 // Known tells whether there was enough data for an interval.
 func (s Spread) Known() bool { return s.DF > 0 }
+
+// repetitions is the number of independent ones at the highest level.
+func (s Spread) repetitions() int {
+	if s.Placements > 0 {
+		return s.Placements
+	}
+	return s.Iterations
+}
 
 // minWindows is the smallest number of windows of an iteration that gives
 // an idea of its spread.
@@ -76,17 +92,27 @@ const resamples = 1000
 // for metrics without data. The seed makes the resampling repeatable. An
 // error means that the windows' histograms do not fit together.
 func Estimate(iterations [][]Window, metrics []Metric, seed uint64) ([]float64, []Spread, error) {
+	return estimate([][][]Window{iterations}, metrics, seed, func(levels [][]*iteration, m Metric, rng *rand.Rand) Spread {
+		return spreadOf(levels[0], m, rng).Spread
+	})
+}
+
+// estimate gives values over all placements' iterations; spread is asked for
+// the spread of a metric.
+func estimate(placements [][][]Window, metrics []Metric, seed uint64, spread func([][]*iteration, Metric, *rand.Rand) Spread) ([]float64, []Spread, error) {
 	values := make([]float64, len(metrics))
 	spreads := make([]Spread, len(metrics))
-	series := make([]*iteration, 0, len(iterations))
+	series := make([][]*iteration, len(placements))
 	var all []Window
-	for _, windows := range iterations {
-		it, err := newIteration(windows)
-		if err != nil {
-			return nil, nil, err
+	for p, iterations := range placements {
+		for _, windows := range iterations {
+			it, err := newIteration(windows)
+			if err != nil {
+				return nil, nil, err
+			}
+			series[p] = append(series[p], it)
+			all = append(all, windows...)
 		}
-		series = append(series, it)
-		all = append(all, windows...)
 	}
 	latency, err := latencyOf(all)
 	if err != nil {
@@ -97,7 +123,7 @@ func Estimate(iterations [][]Window, metrics []Metric, seed uint64) ([]float64, 
 		// Streams of their own, so that asking for one metric more
 		// changes none of the others.
 		key := uint64(metric.kind)<<56 ^ math.Float64bits(metric.quantile)
-		spreads[m] = spreadOf(series, metric, rand.New(rand.NewPCG(seed, key)))
+		spreads[m] = spread(series, metric, rand.New(rand.NewPCG(seed, key)))
 	}
 	return values, spreads, nil
 }
@@ -117,11 +143,12 @@ func latencyOf(windows []Window) (*Distribution, error) {
 // value is the estimate of a metric over windows taken together, whose
 // latencies are in latency; 0 when they are empty.
 func value(windows []Window, latency *Distribution, metric Metric) float64 {
-	var seconds, sum float64
+	var seconds, sum, cpu float64
 	var count int64
 	for _, w := range windows {
 		seconds += w.Seconds
 		sum += w.Sum
+		cpu += w.CPU
 		count += w.Count
 	}
 	switch {
@@ -129,6 +156,8 @@ func value(windows []Window, latency *Distribution, metric Metric) float64 {
 		return latency.Quantile(metric.quantile)
 	case metric.kind == kindMean && count > 0:
 		return sum / float64(count)
+	case metric.kind == kindCPU && count > 0:
+		return cpu / float64(count)
 	case metric.kind == kindThroughput && seconds > 0:
 		return float64(count) / seconds
 	}
@@ -180,20 +209,23 @@ func (it *iteration) value(m Metric, weights []int) float64 {
 	if m.kind == kindQuantile {
 		return it.latency.quantile(m.quantile, weights)
 	}
-	var seconds, sum, count float64
+	var seconds, sum, cpu, count float64
 	for i, k := range weights {
 		w := &it.windows[i]
 		seconds += float64(k) * w.Seconds
 		sum += float64(k) * w.Sum
+		cpu += float64(k) * w.CPU
 		count += float64(k) * float64(w.Count)
 	}
-	if m.kind == kindMean {
-		if count == 0 {
-			return 0
-		}
-		return sum / count
+	switch {
+	case m.kind == kindThroughput:
+		return count / seconds
+	case count == 0:
+		return 0
+	case m.kind == kindCPU:
+		return cpu / count
 	}
-	return count / seconds
+	return sum / count
 }
 
 // within is the variance of the logarithm of the iteration's estimate, from
@@ -261,8 +293,15 @@ func (it *iteration) within(m Metric, rng *rand.Rand) (within, bool) {
 	return within{estimate: estimate, variance: variance, effective: effective, r: r, block: block}, true
 }
 
-func spreadOf(series []*iteration, m Metric, rng *rand.Rand) Spread {
-	var s Spread
+// placement is what several iterations tell together.
+type placement struct {
+	Spread
+	estimate float64 // mean of the logarithms of the iterations' estimates
+	seconds  float64
+}
+
+func spreadOf(series []*iteration, m Metric, rng *rand.Rand) placement {
+	var s placement
 	var logs []float64
 	var variance, df, r float64
 	known := 0
@@ -271,6 +310,9 @@ func spreadOf(series []*iteration, m Metric, rng *rand.Rand) Spread {
 		w, ok := it.within(m, rng)
 		if w.estimate > 0 {
 			logs = append(logs, math.Log(w.estimate))
+			for i := range it.windows {
+				s.seconds += it.windows[i].Seconds
+			}
 		}
 		if ok {
 			known++
@@ -288,12 +330,16 @@ func spreadOf(series []*iteration, m Metric, rng *rand.Rand) Spread {
 	}
 	switch k := float64(len(logs)); {
 	case len(logs) > 1:
-		_, between := moments(logs)
+		mean, between := moments(logs)
+		s.estimate = mean
 		s.Variance = max(between, variance) / k
 		s.DF = k - 1
-	case len(logs) == 1 && known == 1:
-		s.Variance = variance
-		s.DF = df
+	case len(logs) == 1:
+		s.estimate = logs[0]
+		if known == 1 {
+			s.Variance = variance
+			s.DF = df
+		}
 	}
 	return s
 }
