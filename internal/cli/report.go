@@ -29,9 +29,9 @@ const checksHelp = `--check states what has to be proven, and may be repeated:
     --check 'throughput psmdb80 vs mongo9 >= -5%'
     --check 'p99 psmdb80 vs mongo9 <= +10% at 4M'
 
-METRIC is throughput, mean, p50, p95, p99 or p99.9 (latency), or cpu (server CPU per
-command on the primary); PERCENT is the first target's difference from the
-second. A check is met when the whole 95 % interval satisfies it, at the size
+METRIC is throughput, mean, p50, p95, p99 or p99.9 (latency), cpu (server CPU
+per command on the primary) or cpu-secondaries; PERCENT is the first target's
+difference from the second. A check is met when the whole 95 % interval satisfies it, at the size
 that is named or at all of them, and missed when none of the interval does.
 When the interval has both sides it is not proven, which is not met: the
 record has to prove the claim, or the noisiest measurement would pass. An

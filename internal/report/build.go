@@ -45,6 +45,8 @@ type builder struct {
 	// counted holds, per group and target, the inputs of the counted cells
 	// by ascending iteration.
 	counted [][][]*CellInput
+	// read holds what was read of the counted cells that are shown.
+	read map[*CellInput]*cellCourse
 }
 
 // Build compares what is in a record.
@@ -52,7 +54,7 @@ func Build(in Input) (*Comparison, error) {
 	if len(in.Run.Targets) == 0 {
 		return nil, errors.New("the record names no target")
 	}
-	b := &builder{in: &in, c: &Comparison{Run: in.Run, Runs: in.Runs, Baseline: in.Run.Baseline}}
+	b := &builder{in: &in, read: map[*CellInput]*cellCourse{}, c: &Comparison{Run: in.Run, Runs: in.Runs, Baseline: in.Run.Baseline}}
 	if err := b.targets(); err != nil {
 		return nil, err
 	}

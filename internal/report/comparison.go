@@ -109,6 +109,8 @@ type Summary struct {
 	ResponseMS *record.Latency
 	Operations []OperationSummary
 	CPU        *record.CPUPerCommand
+	// CPUInterval is that of CPU; zeros where there is none.
+	CPUInterval CPUInterval
 	// DatasetBytes is what was seeded, 0 when unknown.
 	DatasetBytes int64
 }
@@ -153,6 +155,9 @@ type Cell struct {
 	Members    []MemberMetrics
 	Bottleneck *Bottleneck
 	Steady     *Steady
+	// CPUInterval is that of Result's CPU per command, from this cell alone;
+	// zeros where there is none.
+	CPUInterval CPUInterval
 }
 
 // Missing is a cell that the run asked for and has no counted attempt.

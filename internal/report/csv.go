@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,8 @@ import (
 // operation type, and one with the operation "all" for each cell. Cells that
 // left no numbers have that row alone, with empty numbers. Times are in
 // seconds, latencies in milliseconds of service time, CPU in microseconds
-// per successful command. throughput_per_s of a row is that of its
+// per successful command, low and high the 95 % interval of that from the cell
+// alone. throughput_per_s of a row is that of its
 // operation. counted says whether the cell is part of the comparison.
 // warning repeats the banner of runs that the embedded engine answered.
 var csvHeader = [...]string{
@@ -24,7 +26,8 @@ var csvHeader = [...]string{
 	"size", "variant", "iteration", "attempt", "state", "counted", "valid", "complete",
 	"operation", "count", "errors", "duration_s", "throughput_per_s",
 	"mean_ms", "p50_ms", "p95_ms", "p99_ms", "p99_9_ms", "max_ms",
-	"cpu_us_primary", "cpu_us_secondary", "fingerprint", "fingerprint_commands", "reason", "warning",
+	"cpu_us_primary", "cpu_us_secondary",
+	"cpu_us_primary_low", "cpu_us_primary_high", "cpu_us_secondary_low", "cpu_us_secondary_high", "fingerprint", "fingerprint_commands", "reason", "warning",
 }
 
 func renderCSV(w io.Writer, c *Comparison) error {
@@ -63,8 +66,15 @@ func renderCSV(w io.Writer, c *Comparison) error {
 				decimal(l.Mean), decimal(l.P50), decimal(l.P95), decimal(l.P99), decimal(l.P999), decimal(l.Max)})
 			if cpu != nil {
 				row = append(row, decimal(cpu.Primary), decimal(cpu.Secondary))
+				for _, v := range []float64{x.CPUInterval.Primary.Low, x.CPUInterval.Primary.High, x.CPUInterval.Secondary.Low, x.CPUInterval.Secondary.High} {
+					if v > 0 && !math.IsInf(v, 0) {
+						row = append(row, decimal(v))
+					} else {
+						row = append(row, "")
+					}
+				}
 			} else {
-				row = append(row, "", "")
+				row = append(row, make([]string, 6)...)
 			}
 			return writeRow(out, append(row, n.Fingerprint, strconv.FormatInt(n.FingerprintCommands, 10), x.Reason, warning))
 		}

@@ -34,9 +34,13 @@ func (c *Comparison) method() string {
 	if !slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.Ratio.HasInterval() }) {
 		return ""
 	}
+	cpu := ""
+	if slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.Metric == MetricCPUPrimary && d.Ratio.HasInterval() }) {
+		cpu = " The windows of CPU per command end where the members' CPU time was read, with the commands of the same time."
+	}
 	return "How the 95 % intervals are made: differences are ratios, taken as logarithms. Inside an iteration, windows are resampled in blocks whose length follows " +
 		"their autocorrelation; between iterations, the iterations' own estimates are compared; both variances together, with Student's t for as many degrees of freedom " +
-		"as there are. Iterations are not paired, and nothing is corrected for the number of comparisons. In a closed loop throughput and mean latency are one measurement seen twice."
+		"as there are." + cpu + " Iterations are not paired, and nothing is corrected for the number of comparisons. In a closed loop throughput and mean latency are one measurement seen twice."
 }
 
 // withoutEmpty drops blocks whose table or figure has nothing to show.

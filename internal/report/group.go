@@ -20,6 +20,7 @@ func (b *builder) group(g int) error {
 	for t := range group.Summaries {
 		b.summarise(&group.Summaries[t], b.counted[g][t])
 	}
+	b.readCells(g)
 	spreads, windows, err := b.spreads(g)
 	if err != nil {
 		return err
@@ -228,12 +229,10 @@ func (b *builder) pair(g, t, base int, spreads map[spreadKey]stats.Spread, emit 
 			spreads[spreadKey{t, AllOperations, m.name}], spreads[spreadKey{base, AllOperations, m.name}], m.direction)
 	}
 	if ts.CPU != nil && bs.CPU != nil {
-		tp, tsec := cpuValues(b.counted[g][t])
-		bp, bsec := cpuValues(b.counted[g][base])
-		add(MetricCPUPrimary, AllOperations, ts.CPU.Primary, bs.CPU.Primary,
-			stats.SpreadOfValues(tp), stats.SpreadOfValues(bp), stats.LowerIsBetter)
-		add(MetricCPUSecondary, AllOperations, ts.CPU.Secondary, bs.CPU.Secondary,
-			stats.SpreadOfValues(tsec), stats.SpreadOfValues(bsec), stats.LowerIsBetter)
+		for _, m := range cpuMetrics() {
+			add(m.name, AllOperations, m.of(ts.CPU), m.of(bs.CPU),
+				spreads[spreadKey{t, AllOperations, m.name}], spreads[spreadKey{base, AllOperations, m.name}], stats.LowerIsBetter)
+		}
 	}
 	for _, o := range ts.Operations {
 		i := slices.IndexFunc(bs.Operations, func(x OperationSummary) bool { return x.Type == o.Type })
@@ -247,16 +246,6 @@ func (b *builder) pair(g, t, base int, spreads map[spreadKey]stats.Spread, emit 
 				spreads[spreadKey{t, o.Type, m.name}], spreads[spreadKey{base, o.Type, m.name}], m.direction)
 		}
 	}
-}
-
-func cpuValues(cells []*CellInput) (primary, secondary []float64) {
-	for _, in := range cells {
-		if c := in.Cell.CPUUSPerCommand; c != nil {
-			primary = append(primary, c.Primary)
-			secondary = append(secondary, c.Secondary)
-		}
-	}
-	return primary, secondary
 }
 
 // difference finds what was computed for a target, or nil.

@@ -94,7 +94,7 @@ type jsonCell struct {
 	ResponseMS          *record.Latency          `json:"response_ms,omitempty"`
 	Operations          map[string]jsonOperation `json:"operations"` // encoding/json sorts the names
 	ErrorCodes          map[string]int64         `json:"error_codes,omitempty"`
-	CPU                 *record.CPUPerCommand    `json:"cpu_us_per_command"`
+	CPU                 *jsonCPU                 `json:"cpu_us_per_command"`
 	Members             []jsonMember             `json:"members,omitempty"`
 	Bottleneck          *jsonBottleneck          `json:"bottleneck,omitempty"`
 	Steady              *jsonSteady              `json:"steady,omitempty"`
@@ -127,7 +127,7 @@ type jsonSummary struct {
 	LatencyMS      record.Latency           `json:"latency_ms"`
 	ResponseMS     *record.Latency          `json:"response_ms,omitempty"`
 	Operations     map[string]jsonOperation `json:"operations"`
-	CPU            *record.CPUPerCommand    `json:"cpu_us_per_command"`
+	CPU            *jsonCPU                 `json:"cpu_us_per_command"`
 }
 
 // jsonComparison: ratio is target divided by baseline; low and high bound its
@@ -256,7 +256,7 @@ func newJSON(c *Comparison) *jsonReport {
 			}
 			out.Summaries = append(out.Summaries, jsonSummary{
 				Target: s.Target, Size: group.Size, Variant: group.Variant, Iterations: s.Cells, Refused: s.Refused, Commands: s.Commands,
-				Errors: s.Errors, DurationS: s.DurationS, ThroughputPerS: s.ThroughputPerS, LatencyMS: s.LatencyMS, ResponseMS: s.ResponseMS, Operations: operations, CPU: s.CPU,
+				Errors: s.Errors, DurationS: s.DurationS, ThroughputPerS: s.ThroughputPerS, LatencyMS: s.LatencyMS, ResponseMS: s.ResponseMS, Operations: operations, CPU: newJSONCPU(s.CPU, &s.CPUInterval),
 			})
 		}
 	}
@@ -331,7 +331,7 @@ func newJSONCell(c *Cell) jsonCell {
 	x.SequenceID, x.Fingerprint, x.FingerprintCommands = n.SequenceID, n.Fingerprint, n.FingerprintCommands
 	x.Commands, x.Errors, x.Retries = n.Commands, n.Errors, n.Retries
 	x.DurationS, x.ThroughputPerS = n.DurationS, n.ThroughputPerS
-	x.LatencyMS, x.ResponseMS, x.ErrorCodes, x.CPU = n.LatencyMS, n.ResponseMS, n.ErrorCodes, n.CPUUSPerCommand
+	x.LatencyMS, x.ResponseMS, x.ErrorCodes, x.CPU = n.LatencyMS, n.ResponseMS, n.ErrorCodes, newJSONCPU(n.CPUUSPerCommand, &c.CPUInterval)
 	for name, o := range n.Operations {
 		x.Operations[name] = jsonOperation{o.Count, o.Errors, o.LatencyMS}
 	}

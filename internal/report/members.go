@@ -147,36 +147,59 @@ func (m *memberReadings) sumOfDeltas(names ...string) (sum float64, ok bool) {
 	return sum, ok
 }
 
-// members are what the members did while a cell was measured.
-func (b *builder) members(in *CellInput) []MemberMetrics {
+// cellReadings are the readings of a cell's members in the measured time.
+type cellReadings struct {
+	names []string // in the order of their first reading
+	of    map[string]*memberReadings
+	cpu   cpuRounds
+}
+
+// readings walks the readings of a cell.
+func (b *builder) readings(in *CellInput) *cellReadings {
+	out := &cellReadings{of: map[string]*memberReadings{}}
 	if in.Samples == nil {
-		return nil
+		return out
 	}
 	settings := b.settings(in)
-	readings := map[string]*memberReadings{}
-	var names []string
 	for s := range sound(&b.damage, in.Samples, "the reading is left out of what the members did") {
-		if len(s.Values) == 0 || settings.WarmsUp() && s.At.Before(in.Cell.Started) {
-			continue // silent, an arbiter, or warming up
+		if settings.WarmsUp() && s.At.Before(in.Cell.Started) {
+			continue
 		}
-		m := readings[s.Member]
+		out.cpu.add(&s, in.Cell.Started)
+		if len(s.Values) == 0 {
+			continue // silent, or an arbiter
+		}
+		m := out.of[s.Member]
 		if m == nil {
-			if len(names) == maxMembers {
+			if len(out.names) == maxMembers {
 				continue
 			}
 			m = &memberReadings{}
-			readings[s.Member] = m
-			names = append(names, s.Member)
+			out.of[s.Member] = m
+			out.names = append(out.names, s.Member)
 		}
 		m.add(s)
 	}
+	out.cpu.end()
+	return out
+}
+
+// members are what the members did while a cell was measured.
+func (b *builder) members(in *CellInput) []MemberMetrics {
+	var readings *cellReadings
+	if r := b.read[in]; r != nil {
+		readings = r.members
+	} else {
+		readings = b.readings(in)
+	}
+	settings := b.settings(in)
 	var facts []record.MemberFacts
 	if t := b.c.target(in.ID.Target); t >= 0 {
 		facts = b.c.Targets[t].Members
 	}
 	var out []MemberMetrics
-	for _, name := range names {
-		m := readings[name]
+	for _, name := range readings.names {
+		m := readings.of[name]
 		span := m.last.At.Sub(m.first.At).Seconds()
 		if m.count < 2 || span <= 0 {
 			continue
@@ -356,6 +379,9 @@ func (b *builder) why() {
 		}
 		tasks.Go(func() error {
 			cell.Members = b.members(in)
+			if x := b.read[in]; x != nil {
+				cell.CPUInterval = x.cpu
+			}
 			limit := bottleneckOf(b.bottleneckInput(in, cell.Members))
 			cell.Bottleneck = &limit
 			return nil

@@ -286,35 +286,8 @@ func (s *Summary) absentRow(columns int) ([]cell, bool) {
 
 func (c *Comparison) whySection() section {
 	s := section{ID: "why", Title: "Why: what limited it, CPU per command, query plans"}
-	cpu := &sheet{
-		Caption: "Server CPU per successful command, microseconds (user and system)",
-		Columns: []column{
-			{Head: "size"}, {Head: "target"}, {Head: "primary", Right: true}, {Head: "diff ", Right: true, Diff: true},
-			{Head: "secondaries", Right: true}, {Head: "diff ", Right: true, Diff: true},
-		},
-		Note: "Secondaries: the sum over all of them. * the 95 % interval of the difference from " + c.baselineWords() + " excludes zero; one iteration gives no interval." + c.noiseNote(),
-	}
-	for g := range c.Groups {
-		for i := range c.Groups[g].Summaries {
-			x := &c.Groups[g].Summaries[i]
-			if !x.Shown() || x.CPU == nil {
-				continue
-			}
-			primary := marked(c.difference(g, x.Target, MetricCPUPrimary, AllOperations))
-			secondary := marked(c.difference(g, x.Target, MetricCPUSecondary, AllOperations))
-			if c.isBaseline(x.Target) {
-				primary = cell{Text: "base ", Tone: toneMuted}
-				secondary = primary
-			}
-			repeat := len(cpu.Rows) > 0 && cpu.Rows[len(cpu.Rows)-1].Cells[0].Text == c.Groups[g].Label
-			cpu.Rows = append(cpu.Rows, row{First: !repeat && len(cpu.Rows) > 0, Cells: []cell{
-				{Text: c.Groups[g].Label, Repeat: repeat}, {Text: x.Target, Series: i + 1},
-				{Text: number(x.CPU.Primary)}, primary, {Text: number(x.CPU.Secondary)}, secondary,
-			}})
-		}
-	}
 	s.Blocks = append(s.Blocks, c.limitBlocks()...)
-	s.Blocks = append(s.Blocks, block{Table: cpu}, block{Figure: c.cpuFigure()}, block{Table: c.planTable()})
+	s.Blocks = append(s.Blocks, block{Table: c.cpuTable()}, block{Figure: c.cpuFigure()}, block{Table: c.planTable()})
 	s.Blocks = append(s.Blocks, c.planDifferenceBlocks()...)
 	return s.withoutEmpty()
 }

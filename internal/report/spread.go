@@ -63,6 +63,9 @@ func (b *builder) targetSpreads(g, t int) (map[spreadKey]stats.Spread, [][]Windo
 	}
 	for {
 		out, points, bad, err := b.windowSpreads(g, t, raw)
+		if len(bad) == 0 && err == nil {
+			err = b.cpuSpreads(g, t, raw, out)
+		}
 		if len(bad) == 0 {
 			return out, points, err
 		}
@@ -106,7 +109,7 @@ func (b *builder) windowSpreads(g, t int, raw [][]record.Window) (map[spreadKey]
 		if operation != AllOperations {
 			asked = asked[:len(asked)-1] // p99.9 is the last
 		}
-		_, spreads, err := stats.Estimate(windows, asked, b.seed(g, t, operation))
+		spreads, err := b.estimate(g, t, windows, asked, operation)
 		if err != nil {
 			return fmt.Errorf("%s: %w", operation, err)
 		}
@@ -171,13 +174,28 @@ func wholeWindows(windows []record.Window) []record.Window {
 	if len(windows) < 3 {
 		return windows
 	}
+	usual := usualLength(windows)
+	return slices.DeleteFunc(windows, func(w record.Window) bool { return w.EndS-w.StartS < usual/2 })
+}
+
+// usualLength is the median length of windows in seconds, 0 without any.
+func usualLength(windows []record.Window) float64 {
+	if len(windows) == 0 {
+		return 0
+	}
 	lengths := make([]float64, len(windows))
 	for i, w := range windows {
 		lengths[i] = w.EndS - w.StartS
 	}
 	slices.Sort(lengths)
-	usual := lengths[len(lengths)/2]
-	return slices.DeleteFunc(windows, func(w record.Window) bool { return w.EndS-w.StartS < usual/2 })
+	return lengths[len(lengths)/2]
+}
+
+// estimate gives the spreads of metrics over the windows of every counted
+// cell of a target.
+func (b *builder) estimate(g, t int, windows [][]stats.Window, metrics []stats.Metric, operation string) ([]stats.Spread, error) {
+	_, spreads, err := stats.Estimate(windows, metrics, b.seed(g, t, operation))
+	return spreads, err
 }
 
 // seed gives every estimate a stream of random numbers of its own that

@@ -46,6 +46,7 @@ func (e *SyntaxError) Error() string {
 // thresholdMetrics are the words for metrics.
 var thresholdMetrics = [...]struct{ word, metric string }{
 	{"throughput", MetricThroughput}, {"mean", MetricMean}, {"p50", MetricP50}, {"p95", MetricP95}, {"p99", MetricP99}, {"p99.9", MetricP999}, {"cpu", MetricCPUPrimary},
+	{"cpu-secondaries", MetricCPUSecondary},
 }
 
 // token is a word or an operator of a threshold.
@@ -58,8 +59,8 @@ type token struct {
 //
 //	throughput psmdb80 vs mongo9 >= -5% at 4M
 //
-// The metrics are throughput, mean, p50, p95 and p99 (latency), and cpu
-// (server CPU per command, primary). The error is a *SyntaxError. Whether
+// The metrics are throughput, mean, p50, p95, p99 and p99.9 (latency), cpu
+// (server CPU per command, primary) and cpu-secondaries. The error is a *SyntaxError. Whether
 // the targets and the size exist is for Build to find.
 func ParseThreshold(text string) (Threshold, error) {
 	p := thresholdParser{text: text, tokens: thresholdTokens(text)}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
 )
 
 // timelineStep is the length of a timeline's bins: minutes where the cell
@@ -48,7 +50,7 @@ func (b *builder) timelines(g int, windows [][][]WindowPoint) {
 	for i, in := range cells {
 		tasks.Go(func() error {
 			lines[i] = Timeline{Group: g, Target: in.ID.Target, Iteration: in.ID.Iteration, Step: timelineStep(in.Cell.DurationS)}
-			lines[i].Points = b.points(in, lines[i].Step.Seconds())
+			lines[i].Points = b.read[in].points
 			lines[i].Windows = points[i]
 			return nil
 		})
@@ -65,11 +67,13 @@ func (b *builder) timelines(g int, windows [][][]WindowPoint) {
 const maxPoints = 1000
 
 // points puts a cell's intervals into bins of step seconds. A last bin that
-// is less than half covered is dropped.
-func (b *builder) points(in *CellInput, step float64) []Point {
+// is less than half covered is dropped. Every interval is handed to each as
+// well.
+func (b *builder) points(in *CellInput, step float64, each func(record.Interval)) []Point {
 	type bin struct{ seconds, count, sumUS, maxUS, errors float64 }
 	var bins []bin
 	for v := range sound(&b.damage, in.Intervals, "the second is left out of the course over time") {
+		each(v)
 		at := math.Floor((v.StartS + v.EndS) / 2 / step)
 		if !(at >= 0 && at < maxPoints) || !(v.EndS > v.StartS) {
 			continue

@@ -25,6 +25,15 @@ type Ratio struct {
 	Detectable float64
 }
 
+// Interval is the 95 % interval of an estimate; zeros when s is not Known.
+func (s Spread) Interval(estimate float64) (low, high float64) {
+	if !s.Known() || estimate <= 0 {
+		return 0, 0
+	}
+	half := studentT(confidence, s.DF) * math.Sqrt(s.Variance)
+	return estimate * math.Exp(-half), estimate * math.Exp(half)
+}
+
 // Compare divides the target's value by the baseline's.
 func Compare(target, baseline float64, ts, bs Spread) Ratio {
 	if target <= 0 || baseline <= 0 {

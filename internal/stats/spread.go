@@ -164,24 +164,6 @@ func value(windows []Window, latency *Distribution, metric Metric) float64 {
 	return 0
 }
 
-// SpreadOfValues is the spread of the mean of values that have no windows,
-// one value per iteration; it is not Known for fewer than two.
-func SpreadOfValues(values []float64) Spread {
-	logs := make([]float64, 0, len(values))
-	for _, v := range values {
-		if v > 0 {
-			logs = append(logs, math.Log(v))
-		}
-	}
-	s := Spread{Iterations: len(logs)}
-	if len(logs) > 1 {
-		_, variance := moments(logs)
-		s.Variance = variance / float64(len(logs))
-		s.DF = float64(len(logs) - 1)
-	}
-	return s
-}
-
 // iteration is a series of windows made ready for resampling.
 type iteration struct {
 	windows []Window

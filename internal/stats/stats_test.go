@@ -266,11 +266,13 @@ func TestIterationsAreTheRepetitions(t *testing.T) {
 	if values[0] != 105 || !near(spreads[0].Variance, 0.09531*0.09531/4, 1e-3) || spreads[0].DF != 1 {
 		t.Errorf("value %v, spread %+v", values[0], spreads[0])
 	}
-	if got := SpreadOfValues([]float64{100, 110}); !near(got.Variance, spreads[0].Variance, 1e-9) || got.DF != 1 {
-		t.Errorf("SpreadOfValues = %+v", got)
+	// t of one degree of freedom is 12.706.
+	half := 12.706 * 0.09531 / 2
+	if low, high := spreads[0].Interval(values[0]); !near(low, 105*math.Exp(-half), 1e-3) || !near(high, 105*math.Exp(half), 1e-3) {
+		t.Errorf("%v to %v", low, high)
 	}
-	if SpreadOfValues([]float64{3}).Known() {
-		t.Error("one value has a spread")
+	if low, high := (Spread{}).Interval(105); low != 0 || high != 0 {
+		t.Errorf("an interval without data: %v to %v", low, high)
 	}
 }
 
