@@ -80,7 +80,7 @@ bench: ## measure the engine and the load generator's cost ratios
 E2E_CACHE    ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sandbox-e2e
 E2E_TOFU      = $(E2E_CACHE)/tofu-$(shell cd tools/tofu && go list -m -f '{{.Version}}' github.com/opentofu/opentofu)/tofu
 E2E_PROVIDER  = $(E2E_CACHE)/provider-$(shell cd tools/provider && go list -m -f '{{.Version}}' github.com/hashicorp/terraform-provider-google)/terraform-provider-google
-E2E           = cd test/gcp && E2E_TOFU=$(E2E_TOFU) E2E_PROVIDER=$(E2E_PROVIDER) E2E_SANDBOX=$(abspath $(BIN)) go test -count=1 -tags e2e
+E2E           = cd test/gcp && CGO_ENABLED=0 E2E_TOFU=$(E2E_TOFU) E2E_PROVIDER=$(E2E_PROVIDER) E2E_SANDBOX=$(abspath $(BIN)) go test -count=1 -trimpath -tags e2e
 # e2e-build MODULE PROGRAM PACKAGE
 e2e-build     = @test -x $(2) || { echo "build $(2)"; mkdir -p $(dir $(2)) && cd tools/$(1) && \
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(2).new $(3) && mv $(2).new $(2); }
