@@ -74,13 +74,6 @@ func (b *bucket) put(name, text string) {
 	b.write(name, []byte(text))
 }
 
-// remove is what somebody else deletes.
-func (b *bucket) remove(name string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.objects, name)
-}
-
 // text is an object's, and whether it exists.
 func (b *bucket) text(name string) (string, bool) {
 	b.mu.Lock()

@@ -71,17 +71,17 @@ func (u *user) changesNothing(up *running) {
 // waits, and leaves the processors to the eleven machines.
 func TestFlow(t *testing.T) {
 	w := newWorld(t)
-	clear := make(chan struct{})
+	installed := make(chan struct{})
 	t.Run("published", func(t *testing.T) {
 		t.Parallel()
-		<-clear
+		<-installed
 		testPublished(t, w)
 	})
 	t.Run("small", func(t *testing.T) {
 		t.Parallel()
 		over := sync.OnceFunc(func() {
 			w.cloud.FailInsert(0, "") // should it not have come to that
-			close(clear)
+			close(installed)
 		})
 		defer over()
 		testBadDays(t, w, over)
