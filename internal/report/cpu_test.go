@@ -75,8 +75,8 @@ func TestCPUWindowsWithoutReadings(t *testing.T) {
 		"half of the seconds": func(in *CellInput) {
 			all := in.Intervals
 			in.Intervals = func(yield func(record.Interval, error) bool) {
-				for v := range all {
-					if int(v.StartS)%2 == 0 && !yield(v, nil) {
+				for v, err := range all {
+					if int(v.StartS)%2 == 0 && !yield(v, err) {
 						return
 					}
 				}
