@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -77,16 +77,6 @@ func (e *OutOfReachError) Error() string {
 
 // Unwrap returns the last cause.
 func (e *OutOfReachError) Unwrap() error { return e.cause }
-
-// BusyError says that another run is under way on the load host: two at a
-// time would measure each other.
-type BusyError struct {
-	Run string // its ID
-}
-
-func (e *BusyError) Error() string {
-	return fmt.Sprintf("run %s is under way on the load host", e.Run)
-}
 
 // RunRemote does what Run does, on the load host: there it starts a job that
 // makes the run, or finds the one that is running, follows it across lost
@@ -308,7 +298,7 @@ func (f *follower) connect(ctx context.Context) error {
 			f.report(Event{Phase: HostBack})
 		}
 	default:
-		if err := f.alone(ctx, host, at); err != nil {
+		if err := alone(ctx, host, at.others); err != nil {
 			return err
 		}
 		if err := f.start(ctx, host, at, state); err != nil || f.over {
@@ -348,9 +338,7 @@ uname -s
 uname -m
 if [ -e "runs/$2/run.json" ]; then echo known; else echo new; fi
 cd jobs
-for job in */; do
-	if [ -d "$job" ]; then printf '%s\n' "${job%/}"; fi
-done`
+` + listJobs
 
 // notInPath is what a job's directory may not have in its name.
 var notInPath = regexp.MustCompile(`[^A-Za-z0-9._-]`)
@@ -371,26 +359,8 @@ func (f *follower) prepare(ctx context.Context, host Host) (places, error) {
 		job: jobs + job, jobFile: jobs + job + ".json", scratch: jobs + job + ".copy",
 		system: lines[1], machine: lines[2], known: lines[3] == "known",
 	}
-	for _, other := range lines[4:] {
-		if other != job && !strings.HasSuffix(other, ".copy") {
-			at.others = append(at.others, jobs+other)
-		}
-	}
+	at.others = slices.DeleteFunc(jobsIn(jobs, lines[4:]), func(other string) bool { return other == at.job })
 	return at, nil
-}
-
-// alone refuses to start beside another run.
-func (f *follower) alone(ctx context.Context, host Host, at places) error {
-	for _, job := range at.others {
-		state, err := host.State(ctx, job)
-		if err != nil {
-			return err
-		}
-		if state.Phase == JobRunning {
-			return &BusyError{Run: path.Base(job)}
-		}
-	}
-	return nil
 }
 
 // start starts the job where none is running; state is that of the last one.

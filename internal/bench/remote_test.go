@@ -248,9 +248,41 @@ func TestOneRunAtATime(t *testing.T) {
 	if left, err := os.ReadDir(o.RunsDir); err != nil || len(left) != 0 {
 		t.Errorf("the refused run left %v, %v", left, err)
 	}
+	if err := UnderWay(t.Context(), h.remote()); !errors.As(err, &busy) || busy.Run != "the-other" {
+		t.Errorf("while it is under way: %v", err)
+	}
 	h.phase = JobExited
+	if err := UnderWay(t.Context(), h.remote()); err != nil {
+		t.Errorf("once it is over: %v", err)
+	}
 	if _, err := RunRemote(t.Context(), o, h.remote()); err != nil || len(runner.runs) != 6 {
 		t.Errorf("once that is over: %v, ran %q", err, runner.runs)
+	}
+}
+
+// A load host that nothing has run on is not under way, and stays as it is;
+// one that cannot be asked is not taken for idle.
+func TestUnderWayChangesNothing(t *testing.T) {
+	h := newFakeHost(t, &fakeRunner{})
+	if err := UnderWay(t.Context(), h.remote()); err != nil {
+		t.Error(err)
+	}
+	if there, err := os.ReadDir(h.root); err != nil || len(there) != 0 {
+		t.Errorf("it made %v (%v)", there, err)
+	}
+	for _, failing := range []string{"dial", "output", "state"} {
+		if err := os.MkdirAll(filepath.Join(h.root, "jobs", "one"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		h.fail = func(operation string) error {
+			if operation == failing {
+				return errCut
+			}
+			return nil
+		}
+		if err := UnderWay(t.Context(), h.remote()); !errors.Is(err, errCut) {
+			t.Errorf("%s fails: %v", failing, err)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mongo-sandbox/sandbox/internal/bench"
 	"github.com/mongo-sandbox/sandbox/internal/environment"
+	"github.com/mongo-sandbox/sandbox/internal/local"
 	"github.com/mongo-sandbox/sandbox/internal/record"
 	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
@@ -118,7 +119,10 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 	if err != nil {
 		return err
 	}
-	release, err := platform.HoldForBench()
+	release, err := platform.HoldForBench(ctx)
+	if errors.Is(err, local.ErrBusy) {
+		return fail(exitUsage, err, "wait for its end: two at a time would measure each other")
+	}
 	if err != nil {
 		return err
 	}

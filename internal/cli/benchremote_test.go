@@ -178,16 +178,7 @@ func (l *lab) bench(args []string) int {
 	a := &app{console: c, version: "test", args: args, dir: l.Dir, executable: l.Program, now: time.Now}
 	ctx, stop := withInterrupts(context.Background(), c, &risk{}, os.Exit)
 	defer stop()
-	cmd := benchCommand(a, &benchOptions{
-		dial: func(ctx context.Context, machine string) (*remote.Conn, error) {
-			key, err := remote.LoadKey(l.Key, "")
-			if err != nil {
-				return nil, err
-			}
-			return remote.Dial(ctx, remote.Machine{Name: machine, Address: "127.0.0.1", Port: l.Port, User: l.User},
-				remote.Options{Key: key, KnownHosts: l.Known})
-		},
-	})
+	cmd := benchCommand(a, &benchOptions{dial: l.dial})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)
@@ -195,6 +186,40 @@ func (l *lab) bench(args []string) int {
 		printError(c, err)
 	}
 	return exitCode(err)
+}
+
+func (l *lab) dial(ctx context.Context, machine string) (*remote.Conn, error) {
+	key, err := remote.LoadKey(l.Key, "")
+	if err != nil {
+		return nil, err
+	}
+	return remote.Dial(ctx, remote.Machine{Name: machine, Address: "127.0.0.1", Port: l.Port, User: l.User},
+		remote.Options{Key: key, KnownHosts: l.Known})
+}
+
+// up is `sandbox up` of the environment, for which there is no cloud: it ends
+// where it would ask that. It returns what it said.
+func (l *lab) up() (code int, said string) {
+	l.t.Helper()
+	file := filepath.Join(l.Dir, labName+".tfvars")
+	if err := os.WriteFile(file, []byte(`replsets = { a = { mongodb_distribution = "psmdb", mongo_version = "8.0.34" } }`), 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+	missing := filepath.Join(l.Dir, "missing.json")
+	l.t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", missing)
+	var out bytes.Buffer
+	a := &app{
+		console: &console.Console{In: strings.NewReader(""), Out: &out, Err: &out, Width: 200}, version: "test", dir: l.Dir, executable: l.Program,
+		environ: []string{"GOOGLE_PROJECT=p", "GOOGLE_APPLICATION_CREDENTIALS=" + missing}, now: time.Now,
+	}
+	cmd := upCommand(a, &upOptions{dial: l.dial})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs([]string{"--var-file", file, "--terraform-bin", missing})
+	err := cmd.ExecuteContext(l.t.Context())
+	if err != nil {
+		printError(a.console, err)
+	}
+	return exitCode(err), out.String()
 }
 
 // process is a bench that runs.
@@ -644,6 +669,35 @@ func TestLoadHostReboots(t *testing.T) {
 	}
 }
 
+// TestUpBesideARun: what up does to machines would be measured. A load host
+// that does not answer is no reason not to repair it.
+func TestUpBesideARun(t *testing.T) {
+	l := newLab(t)
+	const noCredentials, unknown = "credentials", "not known whether a run is under way"
+	if code, said := l.up(); code != exitCloud || !strings.Contains(said, noCredentials) || strings.Contains(said, unknown) {
+		t.Errorf("before: exit code %d, %s", code, said)
+	}
+	p := l.start(fast("--duration", "60s", "--ops-per-worker", "1000000")...)
+	l.waitLoad()
+	dir, _, _ := l.record()
+	if code, said := l.up(); code != exitUsage || strings.Contains(said, noCredentials) ||
+		!strings.Contains(said, "error: run "+filepath.Base(dir)+" is under way on the load host\nhint: `sandbox bench --resume`") {
+		t.Errorf("beside it: exit code %d, %s", code, said)
+	}
+	l.sshd.stop()
+	if code, said := l.up(); code != exitCloud || !strings.Contains(said, unknown) || !strings.Contains(said, noCredentials) {
+		t.Errorf("with a load host that does not answer: exit code %d, %s", code, said)
+	}
+	l.sshd.start()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	p.wait(exitInterrupted)
+	if code, said := l.up(); code != exitCloud || strings.Contains(said, unknown) {
+		t.Errorf("after it: exit code %d, %s", code, said)
+	}
+}
+
 // TestInterruptRemoteBench asks for the end once.
 func TestInterruptRemoteBench(t *testing.T) {
 	l := newLab(t)
@@ -726,6 +780,10 @@ func TestTargetDownThere(t *testing.T) {
 	p.wait(exitTarget)
 	if n := len(l.finished()); n != 4 || !strings.Contains(p.out.String(), "target b went down") {
 		t.Errorf("%d cells", n)
+	}
+	// Up repairs the deployment, as the hint says.
+	if code, said := l.up(); code != exitCloud || strings.Contains(said, "under way") {
+		t.Errorf("up: exit code %d, %s", code, said)
 	}
 }
 

@@ -64,7 +64,7 @@ func (a *app) runBenchOn(ctx context.Context, host *bench.Remote, o bench.Option
 	var busy *bench.BusyError
 	switch {
 	case errors.As(err, &busy):
-		return fail(exitUsage, err, "`sandbox bench --resume` in the directory where it was started follows it to its end; an interrupt of that stops it")
+		return fail(exitUsage, err, busyHint)
 	case result == nil:
 		return err
 	case errors.As(err, &reach):

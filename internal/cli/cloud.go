@@ -258,6 +258,7 @@ type estimateOutput struct {
 	PricesOf     string       `json:"prices_of"` // the day of the price table
 	PricesFrom   string       `json:"prices_from"`
 	USDPerHour   float64      `json:"usd_per_hour"` // of what has a known price
+	UpperBound   bool         `json:"upper_bound"`  // of it: some of the costs are
 	UnknownPrice []string     `json:"unknown_price"`
 	Costs        []costOutput `json:"costs"`
 }
@@ -268,6 +269,9 @@ type costOutput struct {
 	For        string   `json:"for,omitempty"`
 	Count      int      `json:"count"`
 	USDPerHour *float64 `json:"usd_per_hour"` // of all of them; null when unknown
+	// UpperBound: spot machines, which are counted at the price of standard
+	// ones and cost that at most.
+	UpperBound bool `json:"upper_bound"`
 }
 
 func newEstimate(e gcp.Estimate) *estimateOutput {
@@ -275,7 +279,8 @@ func newEstimate(e gcp.Estimate) *estimateOutput {
 		Region: e.Region, Spot: e.Spot, PricesOf: e.Date, PricesFrom: e.Source, USDPerHour: e.Hourly, UnknownPrice: append([]string{}, e.Unknown...),
 	}
 	for _, c := range e.Costs {
-		row := costOutput{Kind: c.Kind, What: c.What, For: c.For, Count: len(c.Names)}
+		row := costOutput{Kind: c.Kind, What: c.What, For: c.For, Count: len(c.Names), UpperBound: c.UpperBound}
+		out.UpperBound = out.UpperBound || c.UpperBound
 		if price := c.Hourly(); price.Known {
 			row.USDPerHour = &price.USD
 		}
@@ -293,6 +298,9 @@ func printEstimate(a *app, e *estimateOutput) {
 		if row.USDPerHour != nil {
 			price = fmt.Sprintf("%.3f", *row.USDPerHour)
 		}
+		if row.UpperBound {
+			price = "at most " + price
+		}
 		t.AppendRow(table.Row{row.Count, row.Kind, row.What, row.For, price})
 	}
 	t.Render()
@@ -301,7 +309,12 @@ func printEstimate(a *app, e *estimateOutput) {
 
 // priceText is the sum and what it is worth.
 func priceText(e *estimateOutput) string {
-	text := fmt.Sprintf("About %.2f USD per hour in %s by list prices of %s, without traffic and taxes.", e.USDPerHour, e.Region, e.PricesOf)
+	text, about := "", "About"
+	if e.UpperBound {
+		about = "At most about"
+		text = " Spot machines are counted at the price of standard ones; they cost less, by how much changes."
+	}
+	text = fmt.Sprintf("%s %.2f USD per hour in %s by list prices of %s, without traffic and taxes.", about, e.USDPerHour, e.Region, e.PricesOf) + text
 	if len(e.UnknownPrice) > 0 {
 		text += fmt.Sprintf(" Not counted, for want of a price: %s.", strings.Join(e.UnknownPrice, ", "))
 	}

@@ -28,6 +28,7 @@ type fakeCloud struct {
 	disks    map[string]map[string]string
 	networks map[string]string
 	deletes  bool // whether deleting does anything
+	deleting func(name string)
 }
 
 func newFakeCloud(t *testing.T) *fakeCloud {
@@ -66,6 +67,9 @@ func (f *fakeCloud) serve(w http.ResponseWriter, r *http.Request) {
 	name := path.Base(r.URL.Path)
 	switch {
 	case r.Method == http.MethodDelete:
+		if f.deleting != nil {
+			f.deleting(name)
+		}
 		if f.deletes {
 			delete(f.disks, name)
 			delete(f.networks, name)
@@ -199,6 +203,28 @@ func TestDownRemovesWhatIsOurs(t *testing.T) {
 	code, text := s.run(t, "down", "--auto-approve")
 	if code != exitOK || !slices.Equal(cloud.names(), []string{"other"}) || s.exists("x") {
 		t.Errorf("exit code %d, left %v\n%s", code, cloud.names(), text)
+	}
+}
+
+// A sweep that is ended at once says which environments may be left: the one
+// that is being removed, those to come, those that could not be removed.
+func TestSweepSaysWhatMayBeLeft(t *testing.T) {
+	cloud := newFakeCloud(t)
+	for _, name := range []string{"x", "y", "z"} {
+		cloud.disks[name+"-disk"] = map[string]string{"managed-by": "sandbox", "environment": name, "owner": "ann", "created": "20230101-000000", "ttl": "1h"}
+	}
+	cloud.disks["young"] = map[string]string{"managed-by": "sandbox", "environment": "w", "owner": "ann"}
+	s := newSession(t, cloud, "")
+	risks := map[string]string{}
+	cloud.deleting = func(name string) { risks[name] = s.risk.text() }
+	if code, text := s.run(t, "sweep", "--remove", "--all", "--auto-approve"); code != exitOK || !slices.Equal(cloud.names(), []string{"young"}) {
+		t.Fatalf("exit code %d, left %v\n%s", code, cloud.names(), text)
+	}
+	for disk, want := range map[string]string{"x-disk": "of x, y, z runs on", "y-disk": "of y, z runs on", "z-disk": "of z runs on"} {
+		says(t, risks[disk], want, "disk "+disk, "`sandbox sweep --remove --project p` goes on")
+	}
+	if text := s.risk.text(); strings.Contains(text, "sweep") {
+		t.Errorf("after it: %s", text)
 	}
 }
 

@@ -85,12 +85,21 @@ func makingRisk(name string, unfinished []string) string {
 
 // removalRisk is what is at risk while an environment is removed.
 func removalRisk(name, project string, unfinished []string) string {
-	text := "what was not removed yet runs on and costs money"
-	if len(unfinished) > 0 {
-		text += fmt.Sprintf(", perhaps these, which were being removed, too: %s", strings.Join(unfinished, ", "))
-	}
 	if project != "" {
 		name += " --project " + project
 	}
-	return text + fmt.Sprintf(". `sandbox down --env %s` goes on", name)
+	return "what was not removed yet runs on and costs money" + beingRemoved(unfinished) + fmt.Sprintf(". `sandbox down --env %s` goes on", name)
+}
+
+// sweepRisk is what is at risk while the environments of a project are removed.
+func sweepRisk(environments []string, project string, unfinished []string) string {
+	return fmt.Sprintf("what was not removed yet of %s runs on and costs money", strings.Join(environments, ", ")) + beingRemoved(unfinished) +
+		fmt.Sprintf(". `sandbox sweep --remove --project %s` goes on", project)
+}
+
+func beingRemoved(unfinished []string) string {
+	if len(unfinished) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", perhaps these, which were being removed, too: %s", strings.Join(unfinished, ", "))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -77,11 +78,10 @@ func runSweep(ctx context.Context, a *app, o *sweepOptions) error {
 	if !o.remove {
 		return nil
 	}
+	found = slices.DeleteFunc(found, func(e gcp.Expired) bool { return !e.Expired(now) })
 	var failures []error
-	for _, e := range found {
-		if !e.Expired(now) {
-			continue
-		}
+	var kept []string // in spite of having been tried
+	for i, e := range found {
 		showResources(a, e.Resources)
 		if err := approve(a.console, o.cloud.autoApprove, fmt.Sprintf("Remove the environment %s of %s?", e.Environment, e.Owner)); err != nil {
 			if errors.Is(err, errDeclined) {
@@ -90,9 +90,17 @@ func runSweep(ctx context.Context, a *app, o *sweepOptions) error {
 			return err
 		}
 		progress := newStepProgress(a.console)
+		left := slices.Clone(kept)
+		for _, e := range found[i:] {
+			left = append(left, e.Environment)
+		}
+		over := a.risk.of(func() string { return sweepRisk(left, e.Project, progress.unfinished()) })
 		err := a.cloud(e.Environment, o.cloud, 0, e.Project, progress.resource).Remove(ctx, e.Resources)
+		over()
 		progress.close()
-		failures = append(failures, err)
+		if err != nil {
+			failures, kept = append(failures, err), append(kept, e.Environment)
+		}
 	}
 	return cloudError(errors.Join(failures...), "`sandbox sweep --remove` again goes on from here")
 }

@@ -22,10 +22,14 @@ type upOptions struct {
 	ttl         time.Duration
 	mongodDir   string
 	json        bool
+	// dial connects to the machines of an environment that has some; nil is
+	// the environment's own way.
+	dial dialer
 }
 
-func newUp(a *app) *cobra.Command {
-	o := &upOptions{}
+func newUp(a *app) *cobra.Command { return upCommand(a, &upOptions{}) }
+
+func upCommand(a *app, o *upOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up -var-file FILE",
 		Short: "Create the environment, or repair it; ends when every deployment is healthy",
@@ -71,12 +75,18 @@ func runUp(ctx context.Context, a *app, o *upOptions) error {
 		return fail(exitUsage, fmt.Errorf("there is an environment %s on platform %s", spec.Name, exists), "`sandbox down` first, or give this one a name with --env")
 	}
 	if spec.Platform == environment.GCP {
+		if err := a.refuseBusy(ctx, spec.Name, o.dial); err != nil {
+			return err
+		}
 		return upCloud(ctx, a, o, spec)
 	}
 	started := time.Now()
 	progress := newDeploymentProgress(a.console.NewProgress(), spec)
 	inventory, err := a.platform(spec.Name, o.mongodDir, progress.event).Up(ctx, spec)
 	progress.close()
+	if errors.Is(err, local.ErrBusy) {
+		return fail(exitUsage, err, "wait for its end, or interrupt it and go on later with `sandbox bench --resume`")
+	}
 	if errors.Is(err, local.ErrChanged) {
 		return fail(exitUsage, err, "`sandbox down` first, then `sandbox up`")
 	}

@@ -17,6 +17,9 @@ type Cost struct {
 	For   string   // what they are for: "data", "load host", …
 	Names []string // of the machines
 	Each  Price    // per hour, of one
+	// UpperBound says that they cost that at most: spot machines are counted
+	// at the price of standard ones, since theirs changes from month to month.
+	UpperBound bool
 }
 
 // Hourly is the price of all of them.
@@ -28,9 +31,7 @@ func (c Cost) Hourly() Price {
 // discounts and PMM's container aside.
 type Estimate struct {
 	Region string
-	// Spot machines are counted at the price of standard ones, which is the
-	// most that they cost.
-	Spot bool
+	Spot   bool // the machines are spot machines
 	// Date is the day of the price table, YYYY-MM-DD, Source where it is from.
 	Date, Source string
 	Costs        []Cost
@@ -50,7 +51,7 @@ func EstimateOf(spec *environment.Spec) Estimate {
 		i := slices.IndexFunc(e.Costs, func(c Cost) bool { return c.Kind == kind && c.What == what && c.For == role })
 		if i < 0 {
 			i = len(e.Costs)
-			e.Costs = append(e.Costs, Cost{Kind: kind, What: what, For: role, Each: price})
+			e.Costs = append(e.Costs, Cost{Kind: kind, What: what, For: role, Each: price, UpperBound: kind == "machine" && cloud.Spot && price.Known})
 		}
 		e.Costs[i].Names = append(e.Costs[i].Names, machine)
 		unknown := what + " in " + cloud.Region

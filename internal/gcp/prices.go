@@ -72,8 +72,7 @@ func PriceList() Prices {
 	}}
 }
 
-// Machine is the price of a machine type in a region. Spot machines cost at
-// most this: their prices change from month to month.
+// Machine is the price of a standard machine of a type in a region.
 func (p Prices) Machine(region, machineType string) Price {
 	cpus, gb, ok := sizeOf(machineType)
 	family, _, _ := strings.Cut(machineType, "-")

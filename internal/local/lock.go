@@ -51,13 +51,27 @@ func (p *Platform) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// HoldForBench keeps a second bench away from the environment: each would
-// drop what the other has seeded and measure the other's load. Up, Down and
-// Status are not kept out. Like the lock it is gone with the process.
-func (p *Platform) HoldForBench() (release func(), err error) {
+// ErrBusy means that a bench is measuring the environment.
+var ErrBusy = errors.New("is measuring this environment")
+
+// HoldForBench keeps a second bench away from the environment, since each
+// would drop what the other has seeded and measure the other's load, and Up,
+// which would be measured with it. Down and Status are not kept out. A second
+// bench's error is ErrBusy. Like the lock it is gone with the process.
+func (p *Platform) HoldForBench(ctx context.Context) (release func(), err error) {
+	unlock, err := p.lock(ctx) // not in the midst of an Up
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return p.holdForBench()
+}
+
+// holdForBench is HoldForBench for who has the lock.
+func (p *Platform) holdForBench() (release func(), err error) {
 	f, holder, err := tryLock(p.path(benchFile))
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("another sandbox bench (pid %d) is measuring this environment: wait for it to end", holder)
+		return nil, fmt.Errorf("another sandbox bench (pid %d) %w", holder, ErrBusy)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", p.dir, err)

@@ -207,20 +207,26 @@ func TestOneBenchAtATime(t *testing.T) {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	release, err := p.HoldForBench()
+	release, err := p.HoldForBench(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newPlatform(t, Options{Dir: p.dir}).HoldForBench(); err == nil || !strings.Contains(err.Error(), "pid "+strconv.Itoa(os.Getpid())) {
+	if _, err := newPlatform(t, Options{Dir: p.dir}).HoldForBench(t.Context()); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "pid "+strconv.Itoa(os.Getpid())) {
 		t.Errorf("the second bench: %v", err)
 	}
+	if _, err := p.Up(t.Context(), &environment.Spec{Name: "test", Platform: environment.Local}); !errors.Is(err, ErrBusy) || exists(p.path(inventoryFile)) {
+		t.Errorf("up while a bench runs: %v", err)
+	}
+	release()
 	unlock, err := p.lock(t.Context())
 	if err != nil {
-		t.Fatalf("up while a bench runs: %v", err)
+		t.Fatal(err)
+	}
+	if _, err := p.HoldForBench(t.Context()); err == nil || errors.Is(err, ErrBusy) {
+		t.Errorf("a bench in the midst of an up: %v", err)
 	}
 	unlock()
-	release()
-	if release, err = p.HoldForBench(); err != nil {
+	if release, err = p.HoldForBench(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	release()

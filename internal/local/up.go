@@ -25,7 +25,8 @@ const attemptTimeout = 5 * time.Second
 // Up makes the environment exist: it starts what does not run, repairs what
 // is half done, and ends when every deployment is healthy and answers
 // authenticated. Deployments that exist must be as the spec says, else
-// nothing is changed. When some deployments fail, the others are finished;
+// nothing is changed; nor is anything while a bench is measuring (ErrBusy).
+// When some deployments fail, the others are finished;
 // the inventory is returned together with the error, which is a
 // *DeploymentError then. When ctx ends, Up stops waiting and returns ctx's
 // error; the next Up or Down goes on from there.
@@ -46,6 +47,11 @@ func (p *Platform) up(ctx context.Context, spec *environment.Spec) (*environment
 		return nil, err
 	}
 	defer unlock()
+	idle, err := p.holdForBench()
+	if err != nil {
+		return nil, err
+	}
+	idle() // no bench begins while we have the lock
 
 	inv, err := p.Inventory()
 	switch {
