@@ -59,12 +59,19 @@ func (p *Platform) Plan(ctx context.Context, spec *environment.Spec) ([]Deployme
 		plan.Command, plan.Reason, plan.ActualVersion, plan.Engine = b.command, reason, b.version, engineMongod
 		if b.embedded {
 			plan.Engine = engineEmbedded
-		} else {
-			plan.CacheGB = cmp.Or(d.CacheGB, cacheGB)
 		}
+		plan.CacheGB = cacheOf(plan.Engine, d)
 		plans = append(plans, plan)
 	}
 	return plans, nil
+}
+
+// cacheOf is the WiredTiger cache in GB of a deployment's members.
+func cacheOf(engine string, d environment.Deployment) float64 {
+	if engine == engineEmbedded {
+		return 0
+	}
+	return cmp.Or(d.CacheGB, cacheGB)
 }
 
 // build is an executable and what it says of itself.

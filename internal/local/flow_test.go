@@ -624,6 +624,58 @@ func TestUpWithAServerThatWasFound(t *testing.T) {
 	}
 }
 
+// A server that runs takes no other cache: it is started again with it, and
+// nothing else is.
+func TestUpWithAnotherCache(t *testing.T) {
+	a, b := deployment("a", 2, 0), deployment("b", 1, 0)
+	a.CacheGB = 0.5
+	w := newWorld(t, a, b)
+	w.opts.MongodDir = t.TempDir()
+	// The stand-in, but for what --version says, by which it is taken for a
+	// server that has a cache.
+	script(t, filepath.Join(w.opts.MongodDir, "8.0.34", "bin", "mongod"),
+		`if [ "$1" = --version ]; then echo 'db version v8.0.34'; else exec `+standIn+` "$@"; fi`)
+	w.fresh()
+	before := pids(w.up())
+	cache := func(want string) {
+		t.Helper()
+		for _, name := range []string{"a-0", "a-1"} {
+			if text, err := os.ReadFile(w.p.member(name).conf); err != nil || !strings.Contains(string(text), "cacheSizeGB: "+want+"\n") {
+				t.Errorf("%s has not a cache of %s GB: %s (%v)", name, want, text, err)
+			}
+		}
+	}
+	cache("0.5")
+	w.fresh()
+	if w.up(); len(w.events.started()) != 0 {
+		t.Errorf("with the same file, %v were started", w.events.started())
+	}
+
+	w.spec.Deployments[0].CacheGB = 0.75
+	w.fresh()
+	inv := w.up()
+	if started := w.events.started(); !slices.Equal(started, []string{"a-0", "a-1"}) {
+		t.Errorf("with another cache, %v were started", started)
+	}
+	cache("0.75")
+	now := pids(inv)
+	if now["a-0"] == before["a-0"] || now["a-1"] == before["a-1"] || now["b-0"] != before["b-0"] {
+		t.Errorf("processes %v, before %v", now, before)
+	}
+	for member, pid := range before {
+		if found := commandLine(pid); len(found) > 0 && now[member] != pid {
+			t.Errorf("the old process of %s still runs: %q", member, found)
+		}
+	}
+	if inv.Deployments[0].CacheGB != 0.75 {
+		t.Errorf("the inventory says %g GB", inv.Deployments[0].CacheGB)
+	}
+	status, err := w.p.Status(t.Context())
+	if err != nil || !status.Healthy {
+		t.Errorf("status %+v (%v)", status, err)
+	}
+}
+
 // What mongodb reads of servers is tried here, where there are servers.
 func TestMembersAnswerTheClient(t *testing.T) {
 	w := newWorld(t, deployment("a", 2, 1))

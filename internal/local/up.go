@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,15 +20,19 @@ import (
 // pollEvery is the pause between two looks at a member that is starting.
 const pollEvery = 25 * time.Millisecond
 
+// restartPatience is how long a member may take to end before it is killed
+// when its data stays: a primary lets others take over first, for 15 s.
+const restartPatience = time.Minute
+
 // attemptTimeout bounds one question to a member.
 const attemptTimeout = 5 * time.Second
 
 // Up makes the environment exist: it starts what does not run, repairs what
-// is half done, and ends when every deployment is healthy and answers
-// authenticated. Deployments that exist must be as the spec says, else
-// nothing is changed; nor is anything while a bench is measuring (ErrBusy).
-// When some deployments fail, the others are finished;
-// the inventory is returned together with the error, which is a
+// is half done, starts members again whose options have changed, and ends when
+// every deployment is healthy and answers authenticated. Deployments that
+// exist must be as the spec says, else nothing is changed; nor is anything
+// while a bench is measuring (ErrBusy). When some deployments fail, the others
+// are finished; the inventory is returned together with the error, which is a
 // *DeploymentError then. When ctx ends, Up stops waiting and returns ctx's
 // error; the next Up or Down goes on from there.
 func (p *Platform) Up(ctx context.Context, spec *environment.Spec) (*environment.Inventory, error) {
@@ -105,9 +110,9 @@ func (p *Platform) plansFor(ctx context.Context, spec *environment.Spec, inv *en
 	if err != nil {
 		return nil, err
 	}
-	plans := map[string]DeploymentPlan{}
-	for _, plan := range fresh {
-		plans[plan.Name] = plan
+	plans, asked := map[string]DeploymentPlan{}, map[string]environment.Deployment{}
+	for i, plan := range fresh {
+		plans[plan.Name], asked[plan.Name] = plan, spec.Deployments[i]
 	}
 	for _, have := range inv.Deployments {
 		command := startedWith(have)
@@ -124,6 +129,7 @@ func (p *Platform) plansFor(ctx context.Context, spec *environment.Spec, inv *en
 					plan.Engine = engineEmbedded
 				}
 			}
+			plan.CacheGB = cacheOf(plan.Engine, asked[have.Name])
 		case have.Engine != "" && have.Engine != plan.Engine:
 			return nil, fmt.Errorf("deployment %s runs on %s, which is no longer there, and its data does not fit engine %s: run `sandbox down` first",
 				have.Name, command[0], plan.Engine)
@@ -173,8 +179,9 @@ func (p *Platform) extend(inv *environment.Inventory, spec *environment.Spec, pl
 	inv.Deployments = nil
 	for _, d := range spec.Deployments {
 		state, ok := have[d.Name]
+		state.Deployment = d // what may differ of it counts from now on
 		if !ok {
-			state = environment.DeploymentState{Deployment: d, Engine: plans[d.Name].Engine}
+			state.Engine = plans[d.Name].Engine
 			for _, m := range d.Members {
 				port := ports[m.Name]
 				if port == 0 {
@@ -274,26 +281,33 @@ func (u *bringUp) startMember(ctx context.Context, i int, m environment.MemberSt
 			inv.Deployments[u.index].Endpoints[i].Process = &process
 		})
 	}
-	if isOurs(m.Process, files.conf) {
-		u.p.tell(Event{Deployment: u.state().Name, Member: m.Name, Stage: Kept, Detail: "pid " + strconv.Itoa(m.Process.PID)})
-		return nil
+	conf, err := u.p.conf(m.Name, u.state().ReplicaSet, m.Port, u.plan.CacheGB)
+	if err != nil {
+		return err
 	}
 	orphans := u.found[files.conf]
-	if u.p.configuredPort(m.Name) != m.Port {
-		// Its state was removed while it ran: it serves another port, with
+	if have, err := os.ReadFile(files.conf); err != nil || !bytes.Equal(have, conf) {
+		// What runs has other options than it is to have, such as its cache.
+		// Or its state was removed while it ran: it serves another port, with
 		// another key.
-		for _, orphan := range orphans {
-			if _, err := end(ctx, orphan, files.conf, patience); err != nil {
+		otherPort := u.p.configuredPort(m.Name) != m.Port
+		for _, process := range orphans {
+			u.p.tell(Event{Deployment: u.state().Name, Member: m.Name, Stage: Stopping, Detail: "to start it with other options"})
+			if _, err := end(ctx, process, files.conf, restartPatience); err != nil {
 				return err
 			}
 		}
-		if len(orphans) > 0 && m.Process == nil {
+		if len(orphans) > 0 && m.Process == nil && otherPort {
 			// What is there the old member has left after the removal.
 			if err := os.RemoveAll(files.dir); err != nil {
 				return err
 			}
 		}
 		orphans = nil
+	}
+	if isOurs(m.Process, files.conf) {
+		u.p.tell(Event{Deployment: u.state().Name, Member: m.Name, Stage: Kept, Detail: "pid " + strconv.Itoa(m.Process.PID)})
+		return nil
 	}
 	if len(orphans) > 0 {
 		// Started by an Up that ended before it could write that down.
@@ -305,10 +319,6 @@ func (u *bringUp) startMember(ctx context.Context, i int, m environment.MemberSt
 	}
 	if err := portFree(m.Port); err != nil {
 		return fmt.Errorf("its port %s is taken by another program (%w): end that, or run `sandbox down` and `sandbox up` for new ports", m.Address(), err)
-	}
-	conf, err := u.p.conf(m.Name, u.state().ReplicaSet, m.Port, u.plan.CacheGB)
-	if err != nil {
-		return err
 	}
 	for _, dir := range []string{files.data, filepath.Dir(files.log)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
