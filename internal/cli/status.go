@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mongo-sandbox/sandbox/internal/environment"
-	"github.com/mongo-sandbox/sandbox/internal/local"
 	"github.com/mongo-sandbox/sandbox/internal/record"
 	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
@@ -22,7 +21,7 @@ type statusOptions struct {
 // statusOutput is what `status` says, and with --json its form.
 type statusOutput struct {
 	SchemaVersion int `json:"schema_version"`
-	*local.Status
+	*environment.Status
 	Engine string `json:"engine"`
 	// ConnectionStrings by deployment, the password hidden unless asked for.
 	ConnectionStrings map[string]string `json:"connection_strings"`
@@ -66,7 +65,7 @@ func runStatus(ctx context.Context, a *app, o *statusOptions) error {
 		return err
 	}
 	out := statusOutput{SchemaVersion: 1, Status: status, ConnectionStrings: map[string]string{},
-		Engine: engineOf(status.Deployments, func(d local.DeploymentStatus) string { return d.Engine })}
+		Engine: engineOf(status.Deployments, func(d environment.DeploymentStatus) string { return d.Engine })}
 	for _, d := range inventory.Deployments {
 		out.ConnectionStrings[d.Name] = connectionString(d, inventory.Username, password, o.showSecrets)
 	}

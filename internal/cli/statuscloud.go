@@ -20,7 +20,7 @@ import (
 // form.
 type cloudStatusOutput struct {
 	SchemaVersion int `json:"schema_version"`
-	*install.EnvironmentStatus
+	*environment.Status
 	// ConnectionStrings by deployment, as seen from the machines; the password
 	// hidden unless asked for.
 	ConnectionStrings map[string]string `json:"connection_strings"`
@@ -47,7 +47,7 @@ func statusCloud(ctx context.Context, a *app, o *statusOptions, name string) err
 	if err != nil {
 		return cloudError(err, "")
 	}
-	out := cloudStatusOutput{SchemaVersion: 1, EnvironmentStatus: status, ConnectionStrings: map[string]string{}, SSHConfig: filepath.Join(dir, sshConfigName)}
+	out := cloudStatusOutput{SchemaVersion: 1, Status: status, ConnectionStrings: map[string]string{}, SSHConfig: filepath.Join(dir, sshConfigName)}
 	password, err := secret.Read(filepath.Join(dir, install.AdminPasswordFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the password: %w", err)

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/mongo-sandbox/sandbox/internal/environment"
-	"github.com/mongo-sandbox/sandbox/internal/local"
 )
 
 // plural counts things whose plural is an added s; "data" has none.
@@ -49,7 +48,9 @@ func processes(n int) string {
 	return fmt.Sprintf("%d processes", n)
 }
 
-func address(m local.MemberStatus) string { return net.JoinHostPort(m.Host, strconv.Itoa(m.Port)) }
+func address(m environment.MemberStatus) string {
+	return net.JoinHostPort(m.Host, strconv.Itoa(m.Port))
+}
 
 // relative shows a path as seen from the working directory.
 func (a *app) relative(path string) string {

@@ -1,5 +1,6 @@
 // Package environment turns environment files into a checked Spec, and keeps
-// the Inventory of what was made of it.
+// the Inventory of what was made of it; Status is the form in which platforms
+// say how that is now.
 //
 // In go variable files in Terraform's syntax (HCL or JSON), -var arguments
 // and TF_VAR_ variables, combined in Terraform's order of precedence and

@@ -16,56 +16,6 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
-// EnvironmentStatus is how an environment's machines and deployments are now.
-type EnvironmentStatus struct {
-	Environment string             `json:"environment"`
-	Healthy     bool               `json:"healthy"`
-	Machines    []MachineStatus    `json:"machines"`
-	Deployments []DeploymentStatus `json:"deployments"`
-}
-
-// MachineStatus is one machine.
-type MachineStatus struct {
-	Name       string `json:"name"`
-	Role       string `json:"role"`
-	Deployment string `json:"deployment,omitempty"`
-	Reachable  bool   `json:"reachable"`
-	// UptimeS is for how long it has been running, in seconds.
-	UptimeS int64 `json:"uptime_s,omitempty"`
-	// Service is the state of what it is there for as systemd has it
-	// ("active", "failed", …) or, of the PMM server, its container's; empty
-	// for the load host, which has no service of its own.
-	Service string `json:"service,omitempty"`
-	Healthy bool   `json:"healthy"`
-	Error   string `json:"error,omitempty"`
-}
-
-// DeploymentStatus is one deployment, healthy when all members are and one of
-// them is primary.
-type DeploymentStatus struct {
-	Name             string         `json:"name"`
-	ReplicaSet       string         `json:"replica_set"`
-	Engine           string         `json:"engine"`
-	RequestedVersion string         `json:"requested_version"`
-	ActualVersion    string         `json:"actual_version"`
-	Healthy          bool           `json:"healthy"`
-	URI              string         `json:"uri"` // without credentials
-	Members          []MemberStatus `json:"members"`
-}
-
-// MemberStatus is one member.
-type MemberStatus struct {
-	Name    string           `json:"name"`
-	Role    environment.Role `json:"role"`
-	Host    string           `json:"host"`
-	Port    int              `json:"port"`
-	Running bool             `json:"running"`
-	State   string           `json:"state,omitempty"` // PRIMARY, SECONDARY, …; empty if it does not answer
-	Version string           `json:"version,omitempty"`
-	Healthy bool             `json:"healthy"`
-	Error   string           `json:"error,omitempty"`
-}
-
 // StatusOptions say what to look at.
 type StatusOptions struct {
 	Dir       string // the environment's state folder
@@ -78,7 +28,7 @@ type StatusOptions struct {
 
 // Status asks every machine, and every member through its machine. Those
 // that do not answer are reported, and are no error.
-func Status(ctx context.Context, o StatusOptions) (*EnvironmentStatus, error) {
+func Status(ctx context.Context, o StatusOptions) (*environment.Status, error) {
 	inv := o.Inventory
 	if o.Timeout == 0 {
 		o.Timeout = 20 * time.Second
@@ -93,19 +43,16 @@ func Status(ctx context.Context, o StatusOptions) (*EnvironmentStatus, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	s := &EnvironmentStatus{Environment: inv.Environment, Machines: make([]MachineStatus, len(inv.Machines))}
-	members := map[string]*MemberStatus{} // by name
+	s := environment.NewStatus(inv)
+	s.Machines = make([]environment.MachineStatus, len(inv.Machines))
+	members := map[string]*environment.MemberStatus{} // by name
 	known := map[string]environment.MemberState{}
-	for _, d := range inv.Deployments {
-		status := DeploymentStatus{
-			Name: d.Name, ReplicaSet: d.ReplicaSet, Engine: d.Engine, RequestedVersion: d.Version,
-			ActualVersion: d.ActualVersion, URI: d.URI(""), Members: make([]MemberStatus, len(d.Endpoints)),
+	for i, d := range inv.Deployments {
+		for j, m := range d.Endpoints {
+			member := &s.Deployments[i].Members[j]
+			member.Error = "its machine does not exist"
+			members[m.Name], known[m.Name] = member, m
 		}
-		for i, m := range d.Endpoints {
-			status.Members[i] = MemberStatus{Name: m.Name, Role: m.Role, Host: m.Host, Port: m.Port, Error: "its machine does not exist"}
-			members[m.Name], known[m.Name] = &status.Members[i], m
-		}
-		s.Deployments = append(s.Deployments, status)
 	}
 	var work sync.WaitGroup
 	for i, m := range inv.Machines {
@@ -119,35 +66,14 @@ func Status(ctx context.Context, o StatusOptions) (*EnvironmentStatus, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s.judge()
+	s.Judge()
 	return s, nil
 }
 
-// judge says what is healthy.
-func (s *EnvironmentStatus) judge() {
-	s.Healthy = len(s.Deployments) > 0
-	for _, m := range s.Machines {
-		s.Healthy = s.Healthy && m.Healthy
-	}
-	for i := range s.Deployments {
-		d := &s.Deployments[i]
-		primaries := 0
-		d.Healthy = true
-		for _, m := range d.Members {
-			d.Healthy = d.Healthy && m.Healthy
-			if m.State == "PRIMARY" {
-				primaries++
-			}
-		}
-		d.Healthy = d.Healthy && primaries == 1
-		s.Healthy = s.Healthy && d.Healthy
-	}
-}
-
 // look asks a machine and, with a member on it, that.
-func (o StatusOptions) look(ctx context.Context, m environment.MachineState, member environment.MemberState, status *MemberStatus, user string, password secret.Text) MachineStatus {
-	s := MachineStatus{Name: m.Name, Role: m.Role, Deployment: m.Deployment}
-	fail := func(err error) MachineStatus {
+func (o StatusOptions) look(ctx context.Context, m environment.MachineState, member environment.MemberState, status *environment.MemberStatus, user string, password secret.Text) environment.MachineStatus {
+	s := environment.MachineStatus{Name: m.Name, Role: m.Role, Deployment: m.Deployment}
+	fail := func(err error) environment.MachineStatus {
 		s.Error = err.Error()
 		if status != nil {
 			status.Error = "its machine does not answer"
@@ -188,7 +114,7 @@ esac
 exit 0
 `
 
-func (o StatusOptions) askMember(ctx context.Context, h host, m environment.MemberState, user string, password secret.Text, s *MemberStatus) error {
+func (o StatusOptions) askMember(ctx context.Context, h host, m environment.MemberState, user string, password secret.Text, s *environment.MemberStatus) error {
 	if m.Role == environment.Arbiter {
 		user, password = "", secret.Text{} // it knows no users
 	}
