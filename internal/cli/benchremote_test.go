@@ -8,12 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -32,6 +30,7 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/environment"
 	"github.com/mongo-sandbox/sandbox/internal/record"
 	"github.com/mongo-sandbox/sandbox/internal/remote"
+	"github.com/mongo-sandbox/sandbox/internal/remote/sshdtest"
 	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
@@ -76,8 +75,8 @@ type lab struct {
 	Known   string
 
 	t        *testing.T
-	sshd     *sshd
-	wire     *wire
+	sshd     *sshdtest.Server
+	wire     *sshdtest.Wire
 	password secret.Text
 	targets  []bench.Target
 }
@@ -100,29 +99,24 @@ func newLab(t *testing.T) *lab {
 	if testing.Short() {
 		t.Skip("runs servers, an sshd and a bench")
 	}
-	if _, err := os.Stat(sshdPath()); err != nil {
-		t.Skip("no sshd here: install openssh-server (the service need not run)")
-	}
 	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
 	keys := t.TempDir()
 	l := &lab{
-		t: t, Dir: t.TempDir(), Home: t.TempDir(), Program: path, User: me.Username,
+		t: t, Dir: t.TempDir(), Home: t.TempDir(), Program: path,
 		Key: filepath.Join(keys, "id"), Known: filepath.Join(keys, "known_hosts"), password: secret.Generate(24),
 	}
 	key, err := remote.LoadOrCreateKey(l.Key, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.sshd = newSSHD(t, key, l.Home)
-	l.wire = newWire(t, l.sshd.port)
-	l.Port = l.wire.port()
+	l.sshd = sshdtest.New(t, key.AuthorizedKey())
+	l.sshd.Home, l.User = l.Home, l.sshd.User
+	l.sshd.Start()
+	l.wire = sshdtest.NewWire(t, l.sshd.Port, 0)
+	l.Port = l.wire.Port()
 	l.deploy()
 	t.Cleanup(l.endJobs)
 	return l
@@ -636,7 +630,7 @@ func TestConnectionLost(t *testing.T) {
 	p := l.start(slow()...)
 	for cut := range 3 {
 		l.waitFinished(p, cut+1)
-		l.wire.cut()
+		l.wire.Cut()
 		eventually(t, "it is connected again", func() bool {
 			return strings.Count(p.out.String(), "connected again") == cut+1
 		})
@@ -656,12 +650,12 @@ func TestLoadHostReboots(t *testing.T) {
 	l := newLab(t)
 	p := l.start(slow()...)
 	l.waitFinished(p, 2)
-	l.sshd.stop()
+	l.sshd.Stop()
 	l.killJob()
 	before := l.finished()
-	l.wire.cut()
+	l.wire.Cut()
 	p.says("connection lost")
-	l.sshd.start()
+	l.sshd.Start()
 	p.says("starting it again")
 	p.wait(exitOK)
 	if again := l.checkWhole(before); again > 1 {
@@ -684,11 +678,11 @@ func TestUpBesideARun(t *testing.T) {
 		!strings.Contains(said, "error: run "+filepath.Base(dir)+" is under way on the load host\nhint: `sandbox bench --resume`") {
 		t.Errorf("beside it: exit code %d, %s", code, said)
 	}
-	l.sshd.stop()
+	l.sshd.Stop()
 	if code, said := l.up(); code != exitCloud || !strings.Contains(said, unknown) || !strings.Contains(said, noCredentials) {
 		t.Errorf("with a load host that does not answer: exit code %d, %s", code, said)
 	}
-	l.sshd.start()
+	l.sshd.Start()
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -868,152 +862,6 @@ func TestProgramFor(t *testing.T) {
 			t.Errorf("%s %s: %s, %v", c.system, c.machine, got, err)
 		}
 	}
-}
-
-// sshd is a real one of the test's own. Its sessions have a home directory of
-// the test's.
-type sshd struct {
-	t      *testing.T
-	port   int
-	config string
-	cmd    *exec.Cmd
-	log    *safeBuffer
-}
-
-func sshdPath() string {
-	if path, err := exec.LookPath("sshd"); err == nil && filepath.IsAbs(path) {
-		return path
-	}
-	return "/usr/sbin/sshd"
-}
-
-func newSSHD(t *testing.T, key *remote.Key, home string) *sshd {
-	t.Helper()
-	if os.Getuid() == 0 { // sshd insists on it, and only its service makes it
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	dir := t.TempDir()
-	if _, err := remote.LoadOrCreateKey(filepath.Join(dir, "host"), ""); err != nil {
-		t.Fatal(err)
-	}
-	s := &sshd{t: t, port: freePort(t), config: filepath.Join(dir, "config"), log: &safeBuffer{}}
-	text := fmt.Sprintf(`
-ListenAddress 127.0.0.1:%d
-HostKey %[2]s/host
-AuthorizedKeysFile %[2]s/authorized_keys
-PidFile none
-StrictModes no
-UsePAM no
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-PermitRootLogin prohibit-password
-MaxStartups 100
-SetEnv HOME=%[3]s
-`, s.port, dir, home)
-	if err := errors.Join(
-		os.WriteFile(filepath.Join(dir, "authorized_keys"), []byte(key.AuthorizedKey()+"\n"), 0o600),
-		os.WriteFile(s.config, []byte(text), 0o600),
-	); err != nil {
-		t.Fatal(err)
-	}
-	s.start()
-	return s
-}
-
-func (s *sshd) start() {
-	s.t.Helper()
-	cmd := exec.Command(sshdPath(), "-D", "-e", "-f", s.config)
-	cmd.Stderr = s.log
-	cmd.WaitDelay = 100 * time.Millisecond // sessions, which outlive it, hold its stderr
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.cmd = cmd
-	s.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	eventually(s.t, "sshd listens", func() bool {
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	})
-}
-
-func (s *sshd) stop() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
-// wire passes connections on to a port until it is cut.
-type wire struct {
-	listener net.Listener
-	workers  sync.WaitGroup
-
-	mu   sync.Mutex
-	open []net.Conn
-}
-
-func newWire(t *testing.T, port int) *wire {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &wire{listener: l}
-	w.workers.Go(func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			w.mu.Lock()
-			w.open = append(w.open, in, out)
-			w.mu.Unlock()
-			pass := func(to, from net.Conn) {
-				_, _ = io.Copy(to, from)
-				_, _ = in.Close(), out.Close()
-			}
-			w.workers.Go(func() { pass(out, in) })
-			w.workers.Go(func() { pass(in, out) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		w.cut()
-		w.workers.Wait()
-	})
-	return w
-}
-
-func (w *wire) port() int { return w.listener.Addr().(*net.TCPAddr).Port }
-
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.open {
-		_ = c.Close()
-	}
-	w.open = nil
 }
 
 type safeBuffer struct {

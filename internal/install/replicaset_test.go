@@ -1,18 +1,12 @@
 package install
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +14,7 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/environment"
 	"github.com/mongo-sandbox/sandbox/internal/mongodb"
 	"github.com/mongo-sandbox/sandbox/internal/remote"
+	"github.com/mongo-sandbox/sandbox/internal/remote/sshdtest"
 	"github.com/mongo-sandbox/sandbox/internal/secret"
 )
 
@@ -42,14 +37,17 @@ func newGround(t *testing.T, version string, roles ...environment.Role) *ground 
 	}
 	g := &ground{dir: dir, state: &environment.DeploymentState{Deployment: environment.Deployment{
 		Name: "d", ReplicaSet: "rs", Series: version[:3], Version: version}}}
-	me, err := user.Current()
+	key, err := remote.LoadOrCreateKey(filepath.Join(dir, "id"), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.port = startSSHD(t, dir)
+	server := sshdtest.New(t, key.AuthorizedKey())
+	server.Home = dir
+	server.Start()
+	g.port = server.Port
 	g.inv = &environment.Inventory{
 		Username: BenchmarkUser, PasswordFile: BenchmarkPasswordFile,
-		SSH: &environment.SSH{User: me.Username, KeyFile: "id", KnownHosts: "known_hosts"},
+		SSH: &environment.SSH{User: server.User, KeyFile: "id", KnownHosts: "known_hosts"},
 	}
 	g.set = &replicaSet{state: g.state, secrets: secrets, hosts: map[string]host{}, tell: func(Event) {}}
 	for i, role := range roles {
@@ -89,77 +87,6 @@ func (g *ground) dial(t *testing.T) *remote.Conn {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
-}
-
-// startSSHD starts one of the test's own, which lets the key dir/id in.
-func startSSHD(t *testing.T, dir string) int {
-	t.Helper()
-	path, err := exec.LookPath("sshd")
-	if err != nil || !filepath.IsAbs(path) {
-		path = "/usr/sbin/sshd"
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Skip("no sshd here: install openssh-server (the service need not run)")
-	}
-	if os.Getuid() == 0 { // sshd insists on it, and only its service makes it
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	key, err := remote.LoadOrCreateKey(filepath.Join(dir, "id"), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := remote.LoadOrCreateKey(filepath.Join(dir, "host"), ""); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
-	config := fmt.Sprintf("ListenAddress 127.0.0.1:%d\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/authorized_keys\nPidFile none\n"+
-		"StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"+
-		"MaxStartups 100\nSetEnv HOME=%[2]s\n", port, dir)
-	for name, text := range map[string]string{"config": config, "authorized_keys": key.AuthorizedKey() + "\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	log := &lockedBuffer{}
-	cmd := exec.Command(path, "-D", "-e", "-f", filepath.Join(dir, "config"))
-	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(log.String(), "Server listening"); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) || cmd.Process.Signal(syscall.Signal(0)) != nil {
-			t.Fatalf("sshd does not listen: %s", log)
-		}
-	}
-	return port
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 func testContext(t *testing.T) context.Context {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mongo-sandbox/sandbox/internal/remote/sshdtest"
 )
 
 // noise is data that no compression or guess reproduces.
@@ -106,9 +108,9 @@ func TestLostUnderACopy(t *testing.T) {
 	to := filepath.Join(dir, "to")
 	write(t, to, "as before")
 
-	w := newWire(t, s.port, 2<<20)
+	w := sshdtest.NewWire(t, s.Port, 2<<20)
 	m := s.machine()
-	m.Port = w.port()
+	m.Port = w.Port()
 	_, err := s.dialTo(m).WriteFile(testContext(t), to, data, CopyOptions{})
 	_ = as[*LostError](t, err)
 	eventually(t, "the half copy is cleaned up", func() bool { return names(t, dir) == "to" })

@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"github.com/mongo-sandbox/sandbox/internal/remote/sshdtest"
 )
 
 func TestHostKeyIsLearntAndPinned(t *testing.T) {
@@ -27,9 +29,9 @@ func TestHostKeyIsLearntAndPinned(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 
-	s.stop()
-	s.newHostKey()
-	s.start()
+	s.Stop()
+	s.NewHostKey()
+	s.Start()
 	_, err := Dial(testContext(t), s.machine(), s.opts)
 	changed := as[*HostKeyError](t, err)
 	if changed.Line != 1 || changed.File != s.opts.KnownHosts || len(changed.Pinned) != 1 || changed.Pinned[0] == changed.Got {
@@ -72,22 +74,21 @@ func TestForgetHost(t *testing.T) {
 // and not refused for showing another kind first.
 func TestPinnedKindIsAskedFor(t *testing.T) {
 	s := newSite(t)
-	s.stop()
-	path := filepath.Join(s.dir, "host_ecdsa")
+	s.Stop()
+	path := filepath.Join(s.Dir, "host_ecdsa")
 	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", path).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	config := filepath.Join(s.dir, "config")
-	both := read(t, config) + "HostKey " + path + "\n"
-	write(t, config, strings.Replace(both, "HostKey "+s.dir+"/"+hostKeyFile+"\n", "", 1))
-	s.start()
+	first := s.HostKeys[0]
+	s.HostKeys = []string{path}
+	s.Start()
 	_ = s.dial().Close()
 	if pinned := read(t, s.opts.KnownHosts); !strings.Contains(pinned, "ecdsa-sha2-nistp256") {
 		t.Fatalf("pinned %q", pinned)
 	}
-	s.stop()
-	write(t, config, both)
-	s.start()
+	s.Stop()
+	s.HostKeys = []string{first, path}
+	s.Start()
 	_ = s.dial().Close()
 }
 
@@ -120,7 +121,7 @@ func TestRefusedKey(t *testing.T) {
 	opts.Key = stranger
 	_, err = Dial(testContext(t), s.machine(), opts)
 	refused := as[*AuthError](t, err)
-	if refused.User != s.user || !strings.Contains(err.Error(), stranger.Fingerprint()) || !strings.Contains(err.Error(), "authorized_keys") {
+	if refused.User != s.User || !strings.Contains(err.Error(), stranger.Fingerprint()) || !strings.Contains(err.Error(), "authorized_keys") {
 		t.Error(err)
 	}
 	// With patience it is tried until the account is set up.
@@ -128,7 +129,7 @@ func TestRefusedKey(t *testing.T) {
 		Every: time.Millisecond, AuthPatience: time.Minute,
 		Report: func(n int, err error) {
 			if _ = as[*AuthError](t, err); n == 2 {
-				write(t, filepath.Join(s.dir, "authorized_keys"), stranger.AuthorizedKey()+"\n")
+				s.Authorize(stranger.AuthorizedKey())
 			}
 		},
 	})
@@ -140,7 +141,7 @@ func TestRefusedKey(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	opts := newOptions(t)
-	nobody := Machine{Name: "box", Address: "127.0.0.1", Port: freePort(t), User: "someone"}
+	nobody := Machine{Name: "box", Address: "127.0.0.1", Port: sshdtest.FreePort(t), User: "someone"}
 	_, err := Dial(testContext(t), nobody, opts)
 	_ = as[*UnreachableError](t, err)
 
@@ -168,7 +169,7 @@ func TestWaitReachable(t *testing.T) {
 		Every: time.Millisecond,
 		Report: func(n int, err error) {
 			if _ = as[*UnreachableError](t, err); n == 3 {
-				s.start()
+				s.Start()
 			}
 		},
 	})
@@ -184,8 +185,8 @@ func TestWaitReachable(t *testing.T) {
 func TestJumpHost(t *testing.T) {
 	s := newSite(t)
 	inner := newServer(t, s.opts.Key)
-	inner.configure("INNER=yes")
-	inner.start()
+	inner.Env = "INNER=yes"
+	inner.Start()
 	m := inner.machine()
 	jump := s.machine()
 	jump.Name, m.Name, m.Jump = "gate", "inner", &jump
@@ -198,12 +199,12 @@ func TestJumpHost(t *testing.T) {
 	}
 	_ = c.Close()
 
-	inner.stop()
+	inner.Stop()
 	_, err := Dial(testContext(t), m, s.opts)
 	if _ = as[*UnreachableError](t, err); !strings.HasPrefix(err.Error(), "ssh to inner: cannot reach 127.0.0.1:") {
 		t.Error(err)
 	}
-	s.stop()
+	s.Stop()
 	_, err = Dial(testContext(t), m, s.opts)
 	if _ = as[*UnreachableError](t, err); !strings.HasPrefix(err.Error(), "ssh to inner: through gate: cannot reach") {
 		t.Error(err)

@@ -4,22 +4,19 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"github.com/mongo-sandbox/sandbox/internal/remote/sshdtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,105 +37,20 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// server is a real sshd of the test's own.
+// server is an sshd as a machine.
 type server struct {
-	t    *testing.T
-	dir  string
-	port int
-	user string
-	cmd  *exec.Cmd
-	log  *safeBuffer
+	*sshdtest.Server
+	t *testing.T
 }
-
-const hostKeyFile = "host_ed25519"
 
 // newServer prepares an sshd that lets key in. It is not running yet.
 func newServer(t *testing.T, key *Key) *server {
 	t.Helper()
-	if _, err := os.Stat(sshdPath()); err != nil {
-		t.Skip("no sshd here: install openssh-server (the service need not run)")
-	}
-	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if os.Getuid() == 0 { // sshd insists on it, and only its service makes it
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := &server{t: t, dir: t.TempDir(), port: freePort(t), user: me.Username, log: &safeBuffer{}}
-	s.newHostKey()
-	write(t, filepath.Join(s.dir, "authorized_keys"), key.AuthorizedKey()+"\n")
-	s.configure("")
-	return s
-}
-
-func sshdPath() string {
-	if path, err := exec.LookPath("sshd"); err == nil && filepath.IsAbs(path) {
-		return path
-	}
-	return "/usr/sbin/sshd"
-}
-
-// configure writes the configuration, with more variables for sessions. Their
-// HOME is the test's, so that no start-up file of the user's takes part.
-func (s *server) configure(env string) {
-	write(s.t, filepath.Join(s.dir, "config"), fmt.Sprintf(`
-ListenAddress 127.0.0.1:%d
-HostKey %[2]s/host_ed25519
-AuthorizedKeysFile %[2]s/authorized_keys
-PidFile none
-StrictModes no
-UsePAM no
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-PermitRootLogin prohibit-password
-MaxStartups 100
-SetEnv HOME=%[2]s %[3]s
-`, s.port, s.dir, env))
-}
-
-func (s *server) newHostKey() {
-	path := filepath.Join(s.dir, hostKeyFile)
-	_ = os.Remove(path)
-	if _, err := LoadOrCreateKey(path, ""); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *server) start() {
-	s.t.Helper()
-	s.cmd = exec.Command(sshdPath(), "-D", "-e", "-f", filepath.Join(s.dir, "config"))
-	s.cmd.Stderr = s.log
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	cmd := s.cmd
-	s.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if s.t.Failed() {
-			s.t.Logf("sshd: %s", s.log)
-		}
-	})
-	eventually(s.t, "sshd listens", func() bool {
-		if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
-			s.t.Fatalf("sshd ended: %s", s.log)
-		}
-		return strings.Contains(s.log.String(), "Server listening")
-	})
-}
-
-// stop ends the sshd that accepts connections; open ones stay.
-func (s *server) stop() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-	s.log.reset()
+	return &server{sshdtest.New(t, key.AuthorizedKey()), t}
 }
 
 func (s *server) machine() Machine {
-	return Machine{Name: "box", Address: "127.0.0.1", Port: s.port, User: s.user}
+	return Machine{Name: "box", Address: "127.0.0.1", Port: s.Port, User: s.User}
 }
 
 // site is a running sshd and what is needed to get in.
@@ -151,7 +63,7 @@ func newSite(t *testing.T) site {
 	t.Helper()
 	opts := newOptions(t)
 	s := newServer(t, opts.Key)
-	s.start()
+	s.Start()
 	return site{s, opts}
 }
 
@@ -178,72 +90,6 @@ func (s site) dialTo(m Machine) *Conn {
 	}
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c
-}
-
-// wire passes connections on to a port until it is cut.
-type wire struct {
-	listener net.Listener
-	target   string
-	workers  sync.WaitGroup
-
-	mu   sync.Mutex
-	open []net.Conn
-}
-
-// newWire cuts a connection after limit bytes in one direction, unless limit
-// is 0.
-func newWire(t *testing.T, port int, limit int64) *wire {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &wire{listener: l, target: fmt.Sprintf("127.0.0.1:%d", port)}
-	w.workers.Add(1)
-	go func() {
-		defer w.workers.Done()
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", w.target)
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			w.mu.Lock()
-			w.open = append(w.open, in, out)
-			w.mu.Unlock()
-			pass := func(to, from net.Conn) {
-				if limit > 0 {
-					_, _ = io.CopyN(to, from, limit)
-				} else {
-					_, _ = io.Copy(to, from)
-				}
-				_, _ = in.Close(), out.Close()
-			}
-			w.workers.Go(func() { pass(out, in) })
-			w.workers.Go(func() { pass(in, out) })
-		}
-	}()
-	t.Cleanup(func() {
-		_ = l.Close()
-		w.cut()
-		w.workers.Wait()
-	})
-	return w
-}
-
-func (w *wire) port() int { return w.listener.Addr().(*net.TCPAddr).Port }
-
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.open {
-		_ = c.Close()
-	}
-	w.open = nil
 }
 
 // fake is an SSH server in this process that authenticates everybody.
@@ -325,22 +171,6 @@ func (b *safeBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
-}
-
-func (b *safeBuffer) reset() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.b.Reset()
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func write(t *testing.T, path, text string) {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mongo-sandbox/sandbox/internal/remote/sshdtest"
 )
 
 // counting is a command that prints a line whenever it is let go on, until it
@@ -28,9 +30,9 @@ func counting(dir string) []string {
 
 func TestJobOutlivesItsConnection(t *testing.T) {
 	s := newSite(t)
-	w := newWire(t, s.port, 0)
+	w := sshdtest.NewWire(t, s.Port, 0)
 	m := s.machine()
-	m.Port = w.port()
+	m.Port = w.Port()
 	dir, control := filepath.Join(t.TempDir(), "jobs", "one"), t.TempDir()
 	c := s.dialTo(m)
 	job, err := c.StartJob(testContext(t), JobSpec{Dir: dir, Args: counting(control)})
@@ -56,7 +58,7 @@ func TestJobOutlivesItsConnection(t *testing.T) {
 	cutter := writerFunc(func(p []byte) error {
 		_, _ = log.Write(p)
 		if bytes.HasPrefix(p, []byte("line")) {
-			w.cut()
+			w.Cut()
 		}
 		return nil
 	})
@@ -254,8 +256,8 @@ setsid "$@" </dev/null >/dev/null 2>&1 &
 		}
 	}
 	path := bin + ":/usr/sbin:/usr/bin:/sbin:/bin"
-	srv.configure("PATH=" + path)
-	srv.start()
+	srv.Env = "PATH=" + path
+	srv.Start()
 	s := site{srv, opts}
 	dir := filepath.Join(t.TempDir(), "run.1")
 	job, err := s.dial().StartJob(testContext(t), JobSpec{Dir: dir, Args: []string{"echo", "$x"}, systemd: bin})
@@ -281,7 +283,7 @@ setsid "$@" </dev/null >/dev/null 2>&1 &
 /bin/sh
 %[6]s/run
 %[6]s
-`, unitName(dir), os.Getuid(), os.Getgid(), srv.dir, path, dir)
+`, unitName(dir), os.Getuid(), os.Getgid(), srv.Dir, path, dir)
 	if got := read(t, filepath.Join(bin, "called")); got != want {
 		t.Errorf("called with\n%s\nwant\n%s", got, want)
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/mongo-sandbox/sandbox/internal/remote/sshdtest"
 )
 
 func TestRun(t *testing.T) {
@@ -141,8 +143,8 @@ func TestSudo(t *testing.T) {
 	if err := os.Chmod(filepath.Join(bin, "sudo"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s.configure("PATH=" + bin + ":/usr/sbin:/usr/bin:/sbin:/bin")
-	s.start()
+	s.Env = "PATH=" + bin + ":/usr/sbin:/usr/bin:/sbin:/bin"
+	s.Start()
 	out, err := site{s, opts}.dial().Output(testContext(t), Command{Script: `printf %s "$1"`, Args: []string{"a b"}, Sudo: true})
 	if err != nil || out != "[-n][--]a b" {
 		t.Errorf("%q, %v", out, err)
@@ -151,13 +153,13 @@ func TestSudo(t *testing.T) {
 
 func TestLostUnderACommand(t *testing.T) {
 	s := newSite(t)
-	w := newWire(t, s.port, 0)
+	w := sshdtest.NewWire(t, s.Port, 0)
 	m := s.machine()
-	m.Port = w.port()
+	m.Port = w.Port()
 	c := s.dialTo(m)
 	err := c.Run(testContext(t), Command{
 		Script: "echo ready; cat", Stdin: blocked(t),
-		Stdout: writerFunc(func([]byte) error { w.cut(); return nil }),
+		Stdout: writerFunc(func([]byte) error { w.Cut(); return nil }),
 	})
 	_ = as[*LostError](t, err)
 	<-c.Done()

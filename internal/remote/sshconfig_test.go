@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/mongo-sandbox/sandbox/internal/remote/sshdtest"
 )
 
 func TestConfigIsWhatSSHReads(t *testing.T) {
@@ -62,11 +64,11 @@ func TestConfigLogsIn(t *testing.T) {
 	}
 	s := newSite(t)
 	inner := newServer(t, s.opts.Key)
-	inner.configure("INNER=yes")
-	inner.start()
+	inner.Env = "INNER=yes"
+	inner.Start()
 	gate, member := s.machine(), inner.machine()
 	gate.Name, member.Name, member.Jump = "gate", "m1", &gate
-	local := net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
+	local := net.JoinHostPort("127.0.0.1", strconv.Itoa(sshdtest.FreePort(t)))
 	dir := filepath.Join(t.TempDir(), "100% a place")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -76,7 +78,7 @@ func TestConfigLogsIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, srv := range []*server{s.server, inner} {
-		write(t, filepath.Join(srv.dir, "authorized_keys"), key.AuthorizedKey()+"\n")
+		srv.Authorize(key.AuthorizedKey())
 	}
 	s.opts = Options{Key: key, KnownHosts: filepath.Join(dir, "known_hosts")}
 	_ = s.dialTo(member).Close() // pins both keys
