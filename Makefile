@@ -4,6 +4,9 @@ SHELL := /bin/bash
 
 BIN     := bin/sandbox
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# Compiled without what the linker's -s -w would throw away, and alike in all
+# places, test/lab/mirror too: the build cache then has most of it.
+COMPILE := -trimpath -gcflags=all=-dwarf=false
 LDFLAGS := -s -w -X main.version=$(VERSION)
 GO      := CGO_ENABLED=0 go
 TOOL    := go tool -modfile=$(CURDIR)/tools/go.mod
@@ -16,11 +19,11 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/sandbox for this machine, without cgo
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/sandbox
+	$(GO) build $(COMPILE) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/sandbox
 
 .PHONY: dist
 dist: ## build dist/sandbox-linux-{amd64,arm64}: for a load host of another kind than this machine
-	@for arch in amd64 arm64; do GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/sandbox-linux-$$arch ./cmd/sandbox || exit 1; done
+	@for arch in amd64 arm64; do GOOS=linux GOARCH=$$arch $(GO) build $(COMPILE) -ldflags '$(LDFLAGS)' -o dist/sandbox-linux-$$arch ./cmd/sandbox || exit 1; done
 
 .PHONY: demo
 demo: build ## see the whole flow on this machine: up, bench, report, down (under two minutes)
@@ -81,11 +84,11 @@ bench: ## measure the engine and the load generator's cost ratios
 E2E_CACHE    ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sandbox-e2e
 E2E_TOFU      = $(E2E_CACHE)/tofu-$(shell cd tools/tofu && go list -m -f '{{.Version}}' github.com/opentofu/opentofu)/tofu
 E2E_PROVIDER  = $(E2E_CACHE)/provider-$(shell cd tools/provider && go list -m -f '{{.Version}}' github.com/hashicorp/terraform-provider-google)/terraform-provider-google
-# As make build compiles, for its cache; make vet has these tests too.
-E2E           = cd test/gcp && CGO_ENABLED=0 E2E_TOFU=$(E2E_TOFU) E2E_PROVIDER=$(E2E_PROVIDER) E2E_SANDBOX=$(abspath $(BIN)) go test -count=1 -vet=off -trimpath -tags e2e
+# make vet has these tests, too.
+E2E           = cd test/gcp && CGO_ENABLED=0 E2E_TOFU=$(E2E_TOFU) E2E_PROVIDER=$(E2E_PROVIDER) E2E_SANDBOX=$(abspath $(BIN)) go test -count=1 -vet=off $(COMPILE) -tags e2e
 # e2e-build MODULE PROGRAM PACKAGE
 e2e-build     = @test -x $(2) || { echo "build $(2)"; mkdir -p $(dir $(2)) && cd tools/$(1) && \
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(2).new $(3) && mv $(2).new $(2); }
+	CGO_ENABLED=0 go build $(COMPILE) -ldflags '-s -w' -o $(2).new $(3) && mv $(2).new $(2); }
 
 .PHONY: e2e-tools
 e2e-tools: ## build OpenTofu and the google provider, once (ten minutes on two cores)

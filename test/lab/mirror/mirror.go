@@ -305,7 +305,7 @@ func buildPrograms(ctx context.Context, dir string, progress func(string)) (prog
 	build := func(name, pkg string) (string, error) {
 		file := filepath.Join(dir, name)
 		_, err := output(ctx, strings.TrimSpace(root), []string{"CGO_ENABLED=0", "GOFLAGS="}, "go", "build",
-			"-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, pkg)
+			"-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-ldflags=-s -w", "-o", file, pkg)
 		return file, err
 	}
 	var p programs
