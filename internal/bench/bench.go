@@ -319,6 +319,10 @@ func (b *bench) completeFacts(now record.Run) error {
 		if targets[i].ActualVersion == "" && now.Targets[i].ActualVersion != "" {
 			targets[i], changed = now.Targets[i], true
 		}
+		if members, moved := withoutMoved(targets[i].Members, now.Targets[i].Members); moved {
+			targets[i].Members, changed = members, true
+			now.Warnings = append(slices.Clone(now.Warnings), fmt.Sprintf("%s was resumed on other machines than it began on", targets[i].Name))
+		}
 	}
 	for _, warning := range now.Warnings {
 		if warning = record.Redact(warning); !slices.Contains(run.Warnings, warning) {
@@ -330,6 +334,19 @@ func (b *bench) completeFacts(now record.Run) error {
 	}
 	run.Targets = targets
 	return b.writer.SetRun(run)
+}
+
+// withoutMoved leaves out on which machines members ran that are on others
+// now: the run's cells are of no single one.
+func withoutMoved(began, now []record.MemberFacts) (members []record.MemberFacts, moved bool) {
+	members = slices.Clone(began)
+	for i := range members {
+		k := slices.IndexFunc(now, func(m record.MemberFacts) bool { return m.Name == members[i].Name })
+		if k >= 0 && members[i].MachineID != "" && now[k].MachineID != "" && members[i].MachineID != now[k].MachineID {
+			members[i].MachineID, moved = "", true
+		}
+	}
+	return members, moved
 }
 
 // giveUp notes that a target is down.

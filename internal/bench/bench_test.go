@@ -448,3 +448,18 @@ func TestMissingFactsAreWarnings(t *testing.T) {
 		t.Errorf("warnings after resuming = %q", got)
 	}
 }
+
+// A run that goes on on machines that were made anew is of no single set of
+// them.
+func TestResumedOnOtherMachines(t *testing.T) {
+	t.Parallel()
+	began := []record.MemberFacts{{Name: "m0", MachineID: "1"}, {Name: "m1", MachineID: "2"}, {Name: "m2"}}
+	now := []record.MemberFacts{{Name: "m1", MachineID: "22"}, {Name: "m0", MachineID: "1"}, {Name: "m2", MachineID: "3"}}
+	got, moved := withoutMoved(began, now)
+	if !moved || got[0].MachineID != "1" || got[1].MachineID != "" || got[2].MachineID != "" || began[1].MachineID != "2" {
+		t.Errorf("%+v, %v", got, moved)
+	}
+	if _, moved := withoutMoved(began, began); moved {
+		t.Error("the same machines are others")
+	}
+}

@@ -94,6 +94,8 @@ type Member struct {
 	Name    string
 	Address string // host:port
 	Arbiter bool
+	// MachineID is record.MemberFacts.MachineID.
+	MachineID string
 }
 
 // TargetsOf makes a target of every deployment in the inventory that names
@@ -101,6 +103,10 @@ type Member struct {
 // error.
 func TargetsOf(inventory *environment.Inventory, password secret.Text, names []string) ([]Target, error) {
 	var targets []Target
+	machines := map[string]string{}
+	for _, m := range inventory.Machines {
+		machines[m.Name] = m.ID
+	}
 	for _, d := range inventory.Deployments {
 		if names != nil && !slices.Contains(names, d.Name) {
 			continue
@@ -110,7 +116,7 @@ func TargetsOf(inventory *environment.Inventory, password secret.Text, names []s
 			RequestedVersion: d.Version, Engine: d.Engine, URI: d.URI(""), Username: inventory.Username, Password: password,
 		}
 		for _, e := range d.Endpoints {
-			t.Members = append(t.Members, Member{Name: e.Name, Address: e.Address(), Arbiter: e.Role == environment.Arbiter})
+			t.Members = append(t.Members, Member{Name: e.Name, Address: e.Address(), Arbiter: e.Role == environment.Arbiter, MachineID: machines[e.Name]})
 		}
 		targets = append(targets, t)
 	}

@@ -94,6 +94,7 @@ func TestParseSizes(t *testing.T) {
 func TestTargetsOf(t *testing.T) {
 	inventory := &environment.Inventory{
 		Username: "admin",
+		Machines: []environment.MachineState{{Name: "m0", ID: "4711"}},
 		Deployments: []environment.DeploymentState{{
 			Deployment: environment.Deployment{Name: "mongodb-8", ReplicaSet: "rs8", Distribution: "community", Version: "8.0.34"},
 			Engine:     record.EngineEmbedded,
@@ -112,7 +113,9 @@ func TestTargetsOf(t *testing.T) {
 		Name: "mongodb-8", ReplicaSet: "rs8", Distribution: "community", RequestedVersion: "8.0.34",
 		Engine: record.EngineEmbedded, URI: "mongodb://127.0.0.1:1,[::1]:2/?replicaSet=rs8",
 		Username: "admin", Password: secret.New("hunter2"),
-		Members: []Member{{"m0", "127.0.0.1:1", false}, {"m1", "[::1]:2", false}, {"m2", "127.0.0.1:3", true}},
+		Members: []Member{
+			{Name: "m0", Address: "127.0.0.1:1", MachineID: "4711"}, {Name: "m1", Address: "[::1]:2"}, {Name: "m2", Address: "127.0.0.1:3", Arbiter: true},
+		},
 	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(secret.Text{})); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,13 +15,14 @@ import (
 type compareOptions struct {
 	reportOptions
 	labels []string
+	pool   string
 }
 
 func newCompare(a *app) *cobra.Command {
 	o := &compareOptions{}
 	cmd := &cobra.Command{
 		Use:   "compare RUN RUN [RUN...]",
-		Short: "Put several runs side by side: did the upgrade change anything, is it reproducible?",
+		Short: "Put several runs side by side, or pool them: did the upgrade change anything, does it hold on other machines?",
 		Long: `compare reads run records and nothing else; a RUN is a folder or an id under
 runs/. It writes the report of report, over the sizes that the runs have in
 common. A target that several runs have becomes one per run, NAME@LABEL, and
@@ -29,7 +31,15 @@ with one. The labels are what tells the runs' ids apart, or --label.
 
 Targets are put side by side only where fingerprints prove that they were sent
 the same commands; other settings that differ are named. What differs between
-days and machines is in no interval: only repeated runs show it.
+days and machines is then in no interval.
+
+It is when the runs are repetitions of one, each on machines that were made
+anew (down, up, bench): the same targets, versions, settings, commands and
+kinds of machine. Such runs are pooled: a target stays one, and its intervals
+cover placement, iteration and window. Two placements give intervals that hold
+and are wide; five are much better. --pool always refuses runs that may not be
+pooled, with the reason; --pool never lists them apart, as does asking for a
+NAME@LABEL.
 
 ` + checksHelp,
 		Args: cobra.MinimumNArgs(2),
@@ -37,14 +47,21 @@ days and machines is in no interval: only repeated runs show it.
 	}
 	o.add(cmd, "compare.<format> in this folder", "that of the same name in the first run")
 	cmd.Flags().StringSliceVar(&o.labels, "label", nil, "`name` of a run in the report; once for every run, in their order")
+	cmd.Flags().StringVar(&o.pool, "pool", report.PoolAuto, "take the runs as repetitions of one: "+strings.Join(poolModes(), ", "))
 	return cmd
 }
+
+func poolModes() []string { return []string{report.PoolAuto, report.PoolAlways, report.PoolNever} }
 
 func runCompare(a *app, o *compareOptions, args []string) error {
 	options, err := o.options()
 	if err != nil {
 		return err
 	}
+	if !slices.Contains(poolModes(), o.pool) {
+		return usagef("--pool %s: want %s", o.pool, strings.Join(poolModes(), ", "))
+	}
+	options.Pool = o.pool
 	dirs := make([]string, len(args))
 	for i, arg := range args {
 		if dirs[i], err = a.findRun(args[i : i+1]); err != nil {

@@ -114,6 +114,9 @@ type MemberFacts struct {
 	Version string       `json:"version"`
 	FCV     string       `json:"fcv,omitempty"`
 	Machine MachineFacts `json:"machine"`
+	// MachineID tells the machine from others of the same name, as one that
+	// was made anew is; "" where nothing does.
+	MachineID string `json:"machine_id,omitempty"`
 	// Settings are the facts that should be equal between members, flat:
 	// "setParameter.x", "storage.engine", "wiredTiger.cache_bytes", …
 	Settings map[string]string `json:"settings,omitempty"`

@@ -247,7 +247,7 @@ func (c *Comparison) answersExamples() []block {
 func (c *Comparison) printCommand(a *Answers, e *AnswersExample) []string {
 	return c.workloadCommand([]string{
 		"sandbox", "workload", "print", "--worker", fmt.Sprint(e.Target.Worker), "--op", fmt.Sprint(e.Target.Command),
-		"--size", fmt.Sprint(c.Groups[a.Group].Size), "--iteration", fmt.Sprint(a.Iteration),
+		"--size", fmt.Sprint(c.Groups[a.Group].Size), "--iteration", fmt.Sprint(c.runIteration(c.Groups[a.Group].Size, a.Iteration)),
 	})
 }
 

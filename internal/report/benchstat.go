@@ -119,7 +119,7 @@ func rateText(rate float64) string {
 // benchTarget writes the lines of one target.
 func (c *Comparison) benchTarget(line func(string, ...any), target int) {
 	name := c.Targets[target].Name
-	headed := false
+	headed, placement := false, 0
 	for i := range c.Cells {
 		x := &c.Cells[i]
 		if x.Target != name || x.State != StateCounted || x.Result == nil || x.Result.DurationS <= 0 {
@@ -128,6 +128,13 @@ func (c *Comparison) benchTarget(line func(string, ...any), target int) {
 		if !headed {
 			line("\ntarget: %s", printable(name))
 			headed = true
+		}
+		if c.pool != nil { // iterations on other machines are other samples
+			run, _ := c.pool.origin(x.Size, x.Iteration)
+			if p := c.Runs[run].Placement; p != placement {
+				placement = p
+				line("placement: %d", p)
+			}
 		}
 		n := x.Result
 		at := c.benchName(&x.CellID)

@@ -17,6 +17,11 @@ type Comparison struct {
 	Run record.Run
 	// Runs are the runs that are compared when they are several, else none.
 	Runs []RunHead
+	// Placements is the number of sets of machines that pooled runs were
+	// made on, a level of their own in every interval; 0 unless Runs are
+	// pooled.
+	Placements int
+	pool       *pooling
 	// Baseline is the target that the others are compared with, unless
 	// Target.Baseline says otherwise.
 	Baseline string

@@ -45,7 +45,7 @@ func renderCSV(w io.Writer, c *Comparison) error {
 		if k := c.target(x.Target); k >= 0 {
 			target = c.Targets[k]
 		}
-		run := c.runOf(&target)
+		run := c.runAt(&x.CellID, &target)
 		head := []string{
 			run.ID, run.Started.UTC().Format(time.RFC3339), run.Platform, target.Engine, x.Target,
 			target.RequestedVersion, target.ActualVersion, strconv.FormatInt(x.Size, 10), x.Variant,

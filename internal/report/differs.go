@@ -38,6 +38,9 @@ func (c *Comparison) method() string {
 	if slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.Metric == MetricCPUPrimary && d.Ratio.HasInterval() }) {
 		cpu = " The windows of CPU per command end where the members' CPU time was read, with the commands of the same time."
 	}
+	if c.pool != nil {
+		cpu += " Placements are a level above iterations: their estimates are compared in the same way, so that a side has one degree of freedom less than placements."
+	}
 	return "How the 95 % intervals are made: differences are ratios, taken as logarithms. Inside an iteration, windows are resampled in blocks whose length follows " +
 		"their autocorrelation; between iterations, the iterations' own estimates are compared; both variances together, with Student's t for as many degrees of freedom " +
 		"as there are." + cpu + " Iterations are not paired, and nothing is corrected for the number of comparisons. In a closed loop throughput and mean latency are one measurement seen twice."

@@ -363,6 +363,8 @@ func (b *builder) checkRepetition(add addCheck) {
 	case len(single) > 0:
 		add(name, Caution, "one iteration at %s: those intervals are within-run only, blind to what differs from run to run and from machine to machine",
 			list(single))
+	case b.c.pool != nil:
+		add(name, OK, "%d or more iterations of every cell, of several runs: intervals include what differs from iteration to iteration and from machine to machine", fewest)
 	default:
 		what := "run to run, though not"
 		if len(b.c.Runs) > 0 {

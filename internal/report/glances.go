@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -109,10 +110,12 @@ func (c *Comparison) differentGlance() glance {
 func (c *Comparison) sureGlance() glance {
 	g := glance{Question: "How sure?"}
 	var over, within, without []string
-	compared, exclude := 0, 0 // intervals on the page
-	least, most := 0.0, 0.0   // detectable differences of throughput
+	compared, exclude := 0, 0    // intervals on the page
+	least, most := 0.0, 0.0      // detectable differences of throughput
+	pooled := map[int][]string{} // by number of placements
 	for k := range c.Groups {
 		var found, interval, single bool
+		placements := c.Placements
 		for i := range c.Differences {
 			d := &c.Differences[i]
 			if d.Group != k {
@@ -133,6 +136,7 @@ func (c *Comparison) sureGlance() glance {
 				}
 				found = true
 				interval = interval || d.Ratio.HasInterval()
+				placements = min(placements, d.Ratio.Placements)
 				single = single || d.Ratio.WithinRun
 			}
 		}
@@ -142,13 +146,24 @@ func (c *Comparison) sureGlance() glance {
 			without = append(without, label)
 		case single:
 			within = append(within, label)
+		case placements > 1:
+			pooled[placements] = append(pooled[placements], label)
 		default:
 			over = append(over, label)
 		}
 	}
+	for _, n := range slices.Sorted(maps.Keys(pooled)) {
+		text := fmt.Sprintf("at %s: 95 %% intervals over %d placements, machine-to-machine variance included", list(pooled[n]), n)
+		if n == 2 {
+			text += "; only two, so they are wide"
+		}
+		g.Answers = append(g.Answers, text)
+	}
 	if len(over) > 0 {
 		blind := ""
 		switch {
+		case c.pool != nil:
+			blind = " of one placement, blind to machine-to-machine variance"
 		case len(c.Runs) > 0:
 			blind = ", blind to what differs between the runs' days and machines"
 		case c.ownMachines():

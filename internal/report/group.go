@@ -324,7 +324,7 @@ func (b *builder) absence(id record.CellID, target *Target) string {
 		return reason
 	case target.Down != "":
 		return "the target was down: " + target.Down
-	case b.c.runOf(target).Finished == nil:
+	case b.c.runAt(&id, target).Finished == nil:
 		return "not run yet: the run has not finished"
 	}
 	return "not run"

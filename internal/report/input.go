@@ -21,6 +21,10 @@ type Input struct {
 	// of every target of Run where it comes from.
 	Runs     []RunHead
 	subjects []subject
+	// pool is there when Runs were put together as repetitions of one;
+	// notPooled says why not, when that was asked.
+	pool      *pooling
+	notPooled string
 	// Options are what was asked for beside the record.
 	Options Options
 }
@@ -32,6 +36,9 @@ type Options struct {
 	Baseline string
 	// Thresholds are to be checked.
 	Thresholds []Threshold
+	// Pool says whether several runs are taken as repetitions of one; ""
+	// is PoolAuto.
+	Pool string
 }
 
 // RequestError is a mistake in what was asked of a record, as opposed to one

@@ -51,6 +51,8 @@ type jsonRun struct {
 	LoadHost    record.MachineFacts `json:"load_host"`
 	// Label is how the targets of several runs are told apart.
 	Label string `json:"label,omitempty"`
+	// Placement is the run's set of machines, when the runs are pooled.
+	Placement int `json:"placement,omitempty"`
 }
 
 type jsonFile struct {
@@ -98,6 +100,8 @@ type jsonCell struct {
 	Members             []jsonMember             `json:"members,omitempty"`
 	Bottleneck          *jsonBottleneck          `json:"bottleneck,omitempty"`
 	Steady              *jsonSteady              `json:"steady,omitempty"`
+	// Run is the label of the cell's run when several are pooled.
+	Run string `json:"run,omitempty"`
 }
 
 type jsonOperation struct {
@@ -133,7 +137,9 @@ type jsonSummary struct {
 // jsonComparison: ratio is target divided by baseline; low and high bound its
 // 95 % interval and are null without one. within_run: the interval is blind
 // to what differs from run to run. detectable is the true relative
-// difference that would have been found with a probability of 80 %. aa_ratio is the ratio of
+// difference that would have been found with a probability of 80 %.
+// placements is the smaller number of sets of machines that a side was
+// measured on, absent unless runs are pooled. aa_ratio is the ratio of
 // the baseline measured a second time to itself, absent when that was not
 // done; within_aa: the difference is no larger.
 type jsonComparison struct {
@@ -150,6 +156,7 @@ type jsonComparison struct {
 	Outcome    string   `json:"outcome"`
 	WithinRun  bool     `json:"within_run"`
 	Detectable *float64 `json:"detectable"`
+	Placements int      `json:"placements,omitempty"`
 	AARatio    *float64 `json:"aa_ratio,omitempty"`
 	WithinAA   *bool    `json:"within_aa,omitempty"`
 }
@@ -225,7 +232,7 @@ func newJSON(c *Comparison) *jsonReport {
 	}
 	for i := range c.Runs {
 		out.Runs = append(out.Runs, newJSONRun(&c.Runs[i].Run))
-		out.Runs[i].Label = c.Runs[i].Label
+		out.Runs[i].Label, out.Runs[i].Placement = c.Runs[i].Label, c.Runs[i].Placement
 	}
 	for i := range c.Targets {
 		t := &c.Targets[i]
@@ -233,12 +240,16 @@ func newJSON(c *Comparison) *jsonReport {
 			Name: t.Name, Distribution: t.Distribution, RequestedVersion: t.RequestedVersion, ActualVersion: t.ActualVersion,
 			GitVersion: t.GitVersion, Engine: t.Engine, Down: t.Down, AAOf: t.AAOf,
 		})
-		if len(c.Runs) > 0 {
+		if len(c.Runs) > 0 && c.pool == nil {
 			out.Targets[i].Run = c.Runs[t.Run].Label
 		}
 	}
 	for i := range c.Cells {
 		out.Cells = append(out.Cells, newJSONCell(&c.Cells[i]))
+		if c.pool != nil {
+			run, _ := c.pool.origin(c.Cells[i].Size, c.Cells[i].Iteration)
+			out.Cells[i].Run = c.Runs[run].Label
+		}
 	}
 	for _, m := range c.Missing {
 		out.Missing = append(out.Missing, jsonMissing{m.Target, m.Size, m.Variant, m.Iteration, m.Reason})
@@ -265,7 +276,7 @@ func newJSON(c *Comparison) *jsonReport {
 		x := jsonComparison{
 			Target: d.Target, Baseline: d.Baseline, Size: c.Groups[d.Group].Size, Variant: c.Groups[d.Group].Variant,
 			Metric: d.Metric, Operation: d.Operation, Ratio: digits(d.Ratio.Value), Verdict: d.Verdict(),
-			Outcome: d.outcomeWord(), WithinRun: d.Ratio.WithinRun,
+			Outcome: d.outcomeWord(), WithinRun: d.Ratio.WithinRun, Placements: d.Ratio.Placements,
 		}
 		if d.Ratio.HasInterval() {
 			low, high, detectable := digits(d.Ratio.Low), digits(d.Ratio.High), digits(d.Ratio.Detectable)

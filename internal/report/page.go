@@ -136,6 +136,9 @@ func (c *Comparison) subtitle() []string {
 			runs = append(runs, fmt.Sprintf("%s (%s)", c.Runs[i].Label, c.Runs[i].ID))
 		}
 		head = fmt.Sprintf("%d runs: %s", len(runs), list(runs))
+		if c.pool != nil {
+			head = fmt.Sprintf("%d runs on %s, pooled: %s", len(runs), plural(c.Placements, "placement", "placements"), list(runs))
+		}
 	}
 	sizes := make([]string, len(r.Sizes))
 	for i, s := range r.Sizes {

@@ -12,26 +12,13 @@ import (
 // parity lists the facts in which the targets, or the members of one,
 // differ. Arbiters hold no data and are left out.
 func (b *builder) parity() {
-	type fact struct {
-		name  string
-		cause Cause
-		of    func(*record.MemberFacts) string
-	}
-	facts := []fact{
-		{"version", CauseVersion, func(m *record.MemberFacts) string { return m.Version }},
-		{"feature compatibility version", CauseVersion, func(m *record.MemberFacts) string { return m.FCV }},
-		{"operating system", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.OS }},
-		{"kernel", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.Kernel }},
-		{"CPU model", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.CPUModel }},
-		{"CPUs", CauseEnvironment, func(m *record.MemberFacts) string { return positive(int64(m.Machine.CPUs)) }},
-		{"memory", CauseEnvironment, func(m *record.MemberFacts) string { return memoryText(m.Machine) }},
-	}
+	facts := memberFacts()
 	members := make([][]*record.MemberFacts, len(b.c.Targets))
 	names := map[string]bool{}
 	for t := range b.c.Targets {
 		for i := range b.c.Targets[t].Members {
 			m := &b.c.Targets[t].Members[i]
-			if m.Role == "ARBITER" {
+			if m.Role == arbiter {
 				continue
 			}
 			members[t] = append(members[t], m)
@@ -41,7 +28,7 @@ func (b *builder) parity() {
 		}
 	}
 	for _, name := range sortedKeys(names, strings.Compare) {
-		facts = append(facts, fact{name, b.settingCause(name, members), func(m *record.MemberFacts) string { return m.Settings[name] }})
+		facts = append(facts, memberFact{name, b.settingCause(name, members), func(m *record.MemberFacts) string { return m.Settings[name] }})
 	}
 
 	add := func(name string, cause Cause, values []string) {
@@ -75,14 +62,7 @@ func (b *builder) parity() {
 	for _, f := range facts {
 		values := make([]string, len(members))
 		for t := range members {
-			var distinct []string
-			for _, m := range members[t] {
-				if v := cmp.Or(f.of(m), "none"); !slices.Contains(distinct, v) {
-					distinct = append(distinct, v)
-				}
-			}
-			slices.Sort(distinct)
-			values[t] = strings.Join(distinct, valueSeparator)
+			values[t] = f.value(members[t])
 		}
 		add(f.name, f.cause, values)
 	}
@@ -96,6 +76,41 @@ func (b *builder) parity() {
 		}
 		return cmp.Compare(rank(x.Cause), rank(y.Cause))
 	})
+}
+
+// arbiter is the role of members that hold no data.
+const arbiter = "ARBITER"
+
+// memberFact is something that members should have in common.
+type memberFact struct {
+	name  string
+	cause Cause
+	of    func(*record.MemberFacts) string
+}
+
+// memberFacts are those beside the settings.
+func memberFacts() []memberFact {
+	return []memberFact{
+		{"version", CauseVersion, func(m *record.MemberFacts) string { return m.Version }},
+		{"feature compatibility version", CauseVersion, func(m *record.MemberFacts) string { return m.FCV }},
+		{"operating system", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.OS }},
+		{"kernel", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.Kernel }},
+		{"CPU model", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.CPUModel }},
+		{"CPUs", CauseEnvironment, func(m *record.MemberFacts) string { return positive(int64(m.Machine.CPUs)) }},
+		{"memory", CauseEnvironment, func(m *record.MemberFacts) string { return memoryText(m.Machine) }},
+	}
+}
+
+// value is that of members, or several where they differ.
+func (f *memberFact) value(members []*record.MemberFacts) string {
+	var distinct []string
+	for _, m := range members {
+		if v := cmp.Or(f.of(m), "none"); !slices.Contains(distinct, v) {
+			distinct = append(distinct, v)
+		}
+	}
+	slices.Sort(distinct)
+	return strings.Join(distinct, valueSeparator)
 }
 
 // valueSeparator stands between the values of one target's members.

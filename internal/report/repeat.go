@@ -91,7 +91,7 @@ func (c *Comparison) settings(r *record.Run, run int, add func(name, value strin
 		add("load host", machineText(m))
 	}
 	for i := range c.Targets {
-		if v := c.Targets[i].GitVersion; v != "" && c.Targets[i].Run == run {
+		if v := c.Targets[i].GitVersion; v != "" && (c.Targets[i].Run == run || c.pool != nil) {
 			add("git version of "+c.Targets[i].Name, v)
 		}
 	}
@@ -237,7 +237,7 @@ func (c *Comparison) fingerprintRecipe() []block {
 		return []block{{Text: "No worker sent enough commands for a fingerprint that `sandbox workload fingerprint` could recompute; with a longer --duration there is one."}}
 	}
 	what := "a whole pass"
-	first := []string{"sandbox", "workload", "fingerprint", "--size", fmt.Sprint(size), "--iteration", fmt.Sprint(iteration)}
+	first := []string{"sandbox", "workload", "fingerprint", "--size", fmt.Sprint(size), "--iteration", fmt.Sprint(c.runIteration(size, iteration))}
 	if commands > 0 {
 		what = fmt.Sprintf("the first %s commands of every worker", thousands(commands))
 		first = append(first, "--commands", fmt.Sprint(commands))

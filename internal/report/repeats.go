@@ -32,6 +32,9 @@ var plannedEffects = [...]float64{0.01, 0.02, 0.05}
 // repeats plans the iterations for the differences of a group. A run of one
 // target is planned for a second one with the same noise.
 func (b *builder) repeats(g int, spreads map[spreadKey]stats.Spread) {
+	if b.c.pool != nil {
+		return // more placements would be needed, not more iterations
+	}
 	for t := range b.c.Targets {
 		x := &b.c.Targets[t]
 		base := b.c.target(x.Baseline)

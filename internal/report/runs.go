@@ -14,6 +14,9 @@ import (
 type RunHead struct {
 	// Label is short and tells the run from the others.
 	Label string
+	// Placement is the number, from 1, of the set of machines that it ran on;
+	// 0 unless the runs are pooled.
+	Placement int
 	record.Run
 }
 
@@ -23,14 +26,16 @@ type subject struct {
 	origin string
 }
 
-// LoadRuns reads the run records in dirs and compares what is in all of them.
-// Targets of the same name become subjects of their own, name@label; labels
-// has one for every run, or is empty: then the run's ids make them. Each is
-// compared with the target of the same name in the first run that has one.
+// LoadRuns reads the run records in dirs and compares what is in all of them,
+// pooled or apart as o says. Apart, targets of the same name become subjects
+// of their own, name@label; labels has one for every run, or is empty: then
+// the run's ids make them. Each is compared with the target of the same name
+// in the first run that has one. Pooled, the runs are repetitions of one.
 //
 // A *RequestError says that the runs cannot be put side by side: one is there
-// twice, has nothing that counts, or has no size in common with another. Any
-// other error is that of a record whose head cannot be read.
+// twice, has nothing that counts, or has no size in common with another, or
+// they were to be pooled and may not. Any other error is that of a record
+// whose head cannot be read.
 func LoadRuns(dirs, labels []string, o Options) (*Comparison, error) {
 	inputs := make([]Input, len(dirs))
 	for i, dir := range dirs {
@@ -43,11 +48,10 @@ func LoadRuns(dirs, labels []string, o Options) (*Comparison, error) {
 			return nil, fmt.Errorf("compare %s: %w", dir, err)
 		}
 	}
-	joined, err := Join(inputs, labels)
+	joined, err := combine(inputs, labels, o)
 	if err != nil {
 		return nil, fmt.Errorf("compare: %w", err)
 	}
-	joined.Options = o
 	comparison, err := Build(joined)
 	if err != nil {
 		return nil, fmt.Errorf("compare: %w", err)
@@ -55,7 +59,7 @@ func LoadRuns(dirs, labels []string, o Options) (*Comparison, error) {
 	return comparison, nil
 }
 
-// Join puts runs together as one; LoadRuns says how.
+// Join puts runs together as one, apart; LoadRuns says how.
 func Join(inputs []Input, labels []string) (Input, error) {
 	labels, err := labelRuns(inputs, labels)
 	if err != nil {
@@ -69,7 +73,7 @@ func Join(inputs []Input, labels []string) (Input, error) {
 	out := Input{Run: first, Down: map[string]string{}, Failed: map[AttemptKey]string{}}
 	out.Run.Engine, out.Run.Warnings, out.Run.Targets, out.Run.Sizes = first.Engine, left, nil, nil
 	for i := range inputs {
-		out.Runs = append(out.Runs, RunHead{labels[i], inputs[i].Run})
+		out.Runs = append(out.Runs, RunHead{Label: labels[i], Run: inputs[i].Run})
 	}
 	names := subjectNames(inputs, labels)
 	out.Run.Baseline = names[subject{0, first.Baseline}]
@@ -121,18 +125,24 @@ func Join(inputs []Input, labels []string) (Input, error) {
 			if reason, failed := in.Failed[AttemptKey{before, cell.Attempt}]; failed {
 				out.Failed[AttemptKey{cell.ID.String(), cell.Attempt}] = reason
 			}
-			if cell.Settings == nil {
-				cell.Settings = &out.Runs[i].Settings
-			}
-			cell.Checkpoints, cell.Explains = labelled(prefix, cell.Checkpoints), labelled(prefix, cell.Explains)
-			cell.Outcomes = labelled(prefix, cell.Outcomes)
-			cell.Intervals, cell.Windows = labelledAll(prefix, cell.Intervals), labelledAll(prefix, cell.Windows)
-			cell.Samples = labelledAll(prefix, cell.Samples)
-			out.Cells = append(out.Cells, cell)
+			out.Cells = append(out.Cells, cell.of(&out.Runs[i]))
 		}
 	}
 	slices.SortStableFunc(out.Run.Sizes, func(x, y record.Size) int { return cmp.Compare(x.Documents, y.Documents) })
 	return out, nil
+}
+
+// of is the cell as one of several runs'.
+func (in CellInput) of(r *RunHead) CellInput {
+	prefix := "run " + r.Label + ": "
+	if in.Settings == nil {
+		in.Settings = &r.Settings
+	}
+	in.Checkpoints, in.Explains = labelled(prefix, in.Checkpoints), labelled(prefix, in.Explains)
+	in.Outcomes = labelled(prefix, in.Outcomes)
+	in.Intervals, in.Windows = labelledAll(prefix, in.Intervals), labelledAll(prefix, in.Windows)
+	in.Samples = labelledAll(prefix, in.Samples)
+	return in
 }
 
 // labelled puts a prefix before a function's errors: files of different runs
@@ -383,7 +393,7 @@ func (c *Comparison) resolve(word string) int {
 		return -1
 	}
 	return slices.IndexFunc(c.Targets, func(t Target) bool {
-		return t.Origin == name && len(c.Runs) > 0 && (c.Runs[t.Run].Label == run || c.Runs[t.Run].ID == run)
+		return t.Origin == name && len(c.Runs) > 0 && c.pool == nil && (c.Runs[t.Run].Label == run || c.Runs[t.Run].ID == run)
 	})
 }
 
@@ -430,7 +440,7 @@ func (c *Comparison) heads() []RunHead {
 // asked is how many iterations a target's run asked for.
 func (b *builder) asked(g, t int) int {
 	group := &b.c.Groups[g]
-	if len(b.c.Runs) == 0 {
+	if len(b.c.Runs) == 0 || b.c.pool != nil {
 		return group.Iterations
 	}
 	for _, size := range b.c.Runs[b.c.Targets[t].Run].Sizes {
@@ -509,10 +519,10 @@ func (f runFact) values(runs []RunHead) (values []string, differ bool) {
 	return values, differ
 }
 
-// runParity lists what differs between the machines of runs beside those of
-// the members.
-func (b *builder) runParity() {
-	facts := []runFact{
+// runEnvironment is what should be equal between the machines of runs beside
+// those of the members.
+func runEnvironment() []runFact {
+	return []runFact{
 		{"platform", func(r *record.Run) string { return r.Platform }},
 		{"engine", func(r *record.Run) string { return r.Engine }},
 		{"load host: operating system", func(r *record.Run) string { return r.LoadHost.OS }},
@@ -521,7 +531,11 @@ func (b *builder) runParity() {
 		{"load host: CPUs", func(r *record.Run) string { return positive(int64(r.LoadHost.CPUs)) }},
 		{"load host: memory", func(r *record.Run) string { return memoryText(r.LoadHost) }},
 	}
-	for _, f := range facts {
+}
+
+// runParity lists what differs between the machines of runs.
+func (b *builder) runParity() {
+	for _, f := range runEnvironment() {
 		values, differ := f.values(b.c.Runs)
 		if !differ {
 			continue
@@ -534,20 +548,19 @@ func (b *builder) runParity() {
 	}
 }
 
-// checkRuns says what comes of comparing different runs.
-func (b *builder) checkRuns(add addCheck) {
-	runs := b.c.Runs
-	if len(runs) == 0 {
-		return
-	}
-	rate := runFact{"rate", func(r *record.Run) string {
-		if r.Settings.Rate == 0 {
-			return "closed loop"
-		}
-		return number(r.Settings.Rate) + " commands/s"
-	}}
-	settings := []runFact{
-		rate,
+// paceFact is the setting without which runs are not comparable at all.
+const paceFact = "rate"
+
+// runSettings are those that a run's numbers depend on, beside what defines
+// the commands.
+func runSettings() []runFact {
+	return []runFact{
+		{paceFact, func(r *record.Run) string {
+			if r.Settings.Rate == 0 {
+				return "closed loop"
+			}
+			return number(r.Settings.Rate) + " commands/s"
+		}},
 		{"duration", func(r *record.Run) string { return seconds(r.Settings.Duration.Seconds()) }},
 		{"warm-up", func(r *record.Run) string { return warmupText(&r.Settings) }},
 		{"read-preference", func(r *record.Run) string { return r.Settings.ReadPreference }},
@@ -558,15 +571,23 @@ func (b *builder) checkRuns(add addCheck) {
 		{"pause between cells", func(r *record.Run) string { return durationText(r.Interval) }},
 		{"sandbox", func(r *record.Run) string { return strings.TrimSpace(r.Tool.Version + " " + r.Tool.Commit) }},
 	}
+}
+
+// checkRuns says what comes of comparing different runs.
+func (b *builder) checkRuns(add addCheck) {
+	runs := b.c.Runs
+	if len(runs) == 0 {
+		return
+	}
 	var differ []string
 	status := OK
-	for _, f := range settings {
+	for _, f := range runSettings() {
 		values, differs := f.values(runs)
 		if !differs {
 			continue
 		}
 		switch {
-		case f.name == rate.name:
+		case f.name == paceFact:
 			status = Unfair
 		case status == OK:
 			status = Caution
@@ -584,6 +605,14 @@ func (b *builder) checkRuns(add addCheck) {
 	default:
 		add("Settings", OK, "the runs were made with the same settings")
 	}
+	if b.c.pool != nil {
+		b.c.checkPlacements(add)
+		return
+	}
+	apart := ""
+	if b.in.notPooled != "" {
+		apart = "; not pooled: " + b.in.notPooled
+	}
 	early, late := runs[0].Started, runs[0].Started
 	for i := range runs {
 		if runs[i].Started.Before(early) {
@@ -593,8 +622,8 @@ func (b *builder) checkRuns(add addCheck) {
 			late = runs[i].Started
 		}
 	}
-	add("Runs", Caution, "the runs began %s apart, perhaps on other machines: what that changes is in no interval on this page, which see only what differs within each run; only repeating the runs would show it",
-		seconds(late.Sub(early).Seconds()))
+	add("Runs", Caution, "the runs began %s apart, perhaps on other machines: what that changes is in no interval on this page, which see only what differs within each run; only repeating the runs would show it%s",
+		seconds(late.Sub(early).Seconds()), apart)
 }
 
 // runTable says which runs are compared.
@@ -609,6 +638,13 @@ func (c *Comparison) runTable() *sheet {
 			{Text: r.Label}, {Text: r.ID}, {Text: cmp.Or(r.Environment, none)}, {Text: cmp.Or(r.Platform, none)},
 			{Text: r.Started.UTC().Format("2006-01-02 15:04")}, {Text: cmp.Or(r.Tool.Version, none)},
 		}})
+	}
+	if c.pool != nil { // all on one platform
+		t.Columns[3] = column{Head: "placement", Right: true}
+		for i := range c.Runs {
+			t.Rows[i].Cells[3] = cell{Text: fmt.Sprint(c.Runs[i].Placement)}
+		}
+		t.Note = "A placement is a set of machines that were made together. Iterations are numbered through, in the order of the runs."
 	}
 	return t
 }

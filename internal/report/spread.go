@@ -194,7 +194,18 @@ func usualLength(windows []record.Window) float64 {
 // estimate gives the spreads of metrics over the windows of every counted
 // cell of a target.
 func (b *builder) estimate(g, t int, windows [][]stats.Window, metrics []stats.Metric, operation string) ([]stats.Spread, error) {
-	_, spreads, err := stats.Estimate(windows, metrics, b.seed(g, t, operation))
+	seed := b.seed(g, t, operation)
+	if b.c.pool == nil {
+		_, spreads, err := stats.Estimate(windows, metrics, seed)
+		return spreads, err
+	}
+	placements := make([][][]stats.Window, b.c.Placements)
+	for i, in := range b.counted[g][t] {
+		run, _ := b.c.pool.origin(in.ID.Size, in.ID.Iteration)
+		p := b.c.pool.placements[run]
+		placements[p] = append(placements[p], windows[i])
+	}
+	_, spreads, err := stats.EstimatePlacements(placements, metrics, seed)
 	return spreads, err
 }
 
