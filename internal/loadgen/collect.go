@@ -26,13 +26,21 @@ type tally struct {
 	count, errors int64
 	sumUS, maxUS  int64
 	latency       *hdrhistogram.Histogram // µs; nil until needed
+
+	// Response times, open loop only.
+	responseSumUS int64
+	responses     *hdrhistogram.Histogram
 }
 
-func (t *tally) add(us uint32) {
+func (t *tally) add(s *sample, openLoop bool) {
 	t.count++
-	t.sumUS += int64(us)
-	t.maxUS = max(t.maxUS, int64(us))
-	recordUS(&t.latency, us)
+	t.sumUS += int64(s.service)
+	t.maxUS = max(t.maxUS, int64(s.service))
+	recordUS(&t.latency, s.service)
+	if openLoop {
+		t.responseSumUS += int64(s.response)
+		recordUS(&t.responses, s.response)
+	}
 }
 
 func (t *tally) merge(from *tally) {
@@ -40,11 +48,10 @@ func (t *tally) merge(from *tally) {
 	t.errors += from.errors
 	t.sumUS += from.sumUS
 	t.maxUS = max(t.maxUS, from.maxUS)
+	t.responseSumUS += from.responseSumUS
 	if from.count > 0 {
-		if t.latency == nil {
-			t.latency = record.NewHistogram()
-		}
-		t.latency.Merge(from.latency) // equal geometry: drops nothing
+		mergeUS(&t.latency, from.latency)
+		mergeUS(&t.responses, from.responses)
 	}
 }
 
@@ -52,8 +59,11 @@ func (t *tally) merge(from *tally) {
 func (t *tally) reset() {
 	if t.count > 0 {
 		t.latency.Reset()
+		if t.responses != nil {
+			t.responses.Reset()
+		}
 	}
-	t.count, t.errors, t.sumUS, t.maxUS = 0, 0, 0, 0
+	t.count, t.errors, t.sumUS, t.maxUS, t.responseSumUS = 0, 0, 0, 0, 0
 }
 
 func (t *tally) empty() bool { return t.count == 0 && t.errors == 0 }
@@ -66,21 +76,43 @@ func recordUS(h **hdrhistogram.Histogram, us uint32) {
 	_ = (*h).RecordValue(min(max(int64(us), record.MinLatencyUS), record.MaxLatencyUS))
 }
 
-type tallies [workload.NumOpTypes]tally
+func mergeUS(into **hdrhistogram.Histogram, from *hdrhistogram.Histogram) {
+	if from == nil {
+		return
+	}
+	if *into == nil {
+		*into = record.NewHistogram()
+	}
+	(*into).Merge(from) // equal geometry: drops nothing
+}
+
+// tallies are all that is counted in a stretch of time.
+type tallies struct {
+	operations [workload.NumOpTypes]tally
+	trouble
+}
 
 func (t *tallies) empty() bool {
-	for op := range t {
-		if !t[op].empty() {
+	for op := range t.operations {
+		if !t.operations[op].empty() {
 			return false
 		}
 	}
 	return true
 }
 
-func (t *tallies) reset() {
-	for op := range t {
-		t[op].reset()
+func (t *tallies) merge(from *tallies) {
+	for op := range t.operations {
+		t.operations[op].merge(&from.operations[op])
 	}
+	t.trouble.merge(&from.trouble)
+}
+
+func (t *tallies) reset() {
+	for op := range t.operations {
+		t.operations[op].reset()
+	}
+	t.trouble.reset()
 }
 
 // collector turns samples into intervals, windows and totals. It belongs to
@@ -97,9 +129,9 @@ type collector struct {
 	windowStart time.Duration
 
 	total     tallies
-	responses [workload.NumOpTypes]*hdrhistogram.Histogram // open loop only
 	outcomes  [workload.NumOpTypes][2]int64
-	failed    map[failedKey]int64
+	succeeded bool // any command
+	observed  bool // any attempt, by the client's monitor
 	clamped   int64
 	lag       time.Duration // most that a command of an open loop started late
 	last      time.Duration // end of the last command
@@ -117,13 +149,8 @@ type collector struct {
 	broken   error // what the sink said; it is not called again
 }
 
-type failedKey struct {
-	op     workload.OpType
-	number uint16
-}
-
 func newCollector(p *phase) *collector {
-	c := &collector{phase: p, window: windowLength(p.options.Duration), failed: map[failedKey]int64{}}
+	c := &collector{phase: p, window: windowLength(p.options.Duration)}
 	if p.options.Sink != nil {
 		c.log = p.options.Sink.Latency()
 	}
@@ -187,26 +214,30 @@ func (c *collector) drain() {
 }
 
 func (c *collector) take(s *sample) {
-	t := &c.interval(s.end)[s.op]
+	in := c.interval(s.end)
+	t := &in.operations[s.op]
 	c.last = max(c.last, s.end)
 	c.lag = max(c.lag, s.lag())
 	c.progress.take(s)
+	if s.attempts > 0 {
+		c.observed = true
+		in.retries += int64(s.attempts - 1)
+	}
 	if s.failure != 0 {
 		t.errors++
-		c.failed[failedKey{s.op, s.failure}]++
-		if c.phase.failures.get(s.failure).unreachable {
+		failure := c.phase.failures.get(s.failure)
+		in.fail(s, failure.timeout)
+		if failure.unreachable {
 			c.unreachable = s.failure
 		} else {
 			c.otherwise = true
 		}
 		return
 	}
-	t.add(s.service)
+	c.succeeded = true
+	t.add(s, c.phase.options.Rate > 0)
 	if int64(max(s.service, s.response)) > record.MaxLatencyUS {
 		c.clamped++
-	}
-	if c.phase.options.Rate > 0 {
-		recordUS(&c.responses[s.op], s.response)
 	}
 	c.outcomes[s.op][0] += int64(s.outcome[0])
 	c.outcomes[s.op][1] += int64(s.outcome[1])
@@ -237,9 +268,7 @@ func (c *collector) closeInterval(end time.Duration) {
 	t := c.interval(start + 1)
 	c.writeInterval(start, end, t)
 	c.writeAnswers()
-	for op := range t {
-		c.inWindow[op].merge(&t[op])
-	}
+	c.inWindow.merge(t)
 	t.reset()
 	c.open = append(c.open[:0], c.open[1:]...)
 	c.spare = append(c.spare, t)
@@ -251,9 +280,7 @@ func (c *collector) closeInterval(end time.Duration) {
 
 func (c *collector) closeWindow(end time.Duration) {
 	c.writeWindow(c.windowStart, end)
-	for op := range c.inWindow {
-		c.total[op].merge(&c.inWindow[op])
-	}
+	c.total.merge(&c.inWindow)
 	c.inWindow.reset()
 	c.windowStart = end
 }
@@ -263,14 +290,14 @@ func (c *collector) writeInterval(start, end time.Duration, t *tallies) {
 	if sink == nil || c.broken != nil {
 		return
 	}
-	v := record.Interval{StartS: start.Seconds(), EndS: end.Seconds(), Operations: map[string]record.IntervalOperation{}}
+	v := record.Interval{StartS: start.Seconds(), EndS: end.Seconds(), Operations: map[string]record.IntervalOperation{}, Trouble: c.recorded(&t.trouble)}
 	c.buffer.Reset()
 	if !c.logged {
 		c.logged = true
 		writeLogHeader(&c.buffer, c.phase.base)
 	}
-	for op := range t {
-		o := &t[op]
+	for op := range t.operations {
+		o := &t.operations[op]
 		if o.empty() {
 			continue
 		}
@@ -292,17 +319,19 @@ func (c *collector) writeWindow(start, end time.Duration) {
 	if sink == nil || c.broken != nil {
 		return
 	}
-	v := record.Window{StartS: start.Seconds(), EndS: end.Seconds(), Operations: map[string]record.WindowOperation{}}
-	for op := range c.inWindow {
-		o := &c.inWindow[op]
+	v := record.Window{StartS: start.Seconds(), EndS: end.Seconds(), Operations: map[string]record.WindowOperation{}, Trouble: c.recorded(&c.inWindow.trouble)}
+	for op := range c.inWindow.operations {
+		o := &c.inWindow.operations[op]
 		if o.empty() {
 			continue
 		}
-		w := record.WindowOperation{Count: o.count, Errors: o.errors, SumUS: o.sumUS}
+		w := record.WindowOperation{Count: o.count, Errors: o.errors, SumUS: o.sumUS, ResponseSumUS: o.responseSumUS}
 		if o.count > 0 {
-			text, err := record.EncodeHistogram(o.latency)
+			var err error
+			w.Histogram, err = record.EncodeHistogram(o.latency)
 			c.broke(err)
-			w.Histogram = text
+			w.ResponseHistogram, err = record.EncodeHistogram(o.responses)
+			c.broke(err)
 		}
 		v.Operations[workload.OpType(op).String()] = w
 	}

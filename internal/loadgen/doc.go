@@ -15,13 +15,15 @@
 //     no allocation beside the driver's. A command counts in the second in
 //     which it ended, so a stall shows where it ended.
 //   - Failed commands are counted by operation and error and are in no
-//     throughput and no latency.
+//     throughput and no latency. They, those of them that ran out of time,
+//     and retries are counted by second and by window, too.
 //   - With a rate (open loop), command n is due n/rate after the start. Its
 //     response time counts from there, so a stall is charged to every
 //     command that had to wait for it, not to the one that met it
 //     ("coordinated omission"). The wait for the due time is only as exact
 //     as the system's timers, about a millisecond on Linux, and part of the
-//     response time.
+//     response time. Windows have a distribution of response times beside
+//     that of service times.
 //   - Throughput is successful commands per second of real time, from the
 //     start to the end of the last command.
 //

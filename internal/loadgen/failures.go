@@ -19,6 +19,8 @@ type failure struct {
 	text string // of the first error with that name
 	// unreachable: the error says that the target could not be reached.
 	unreachable bool
+	// timeout: the time that the command was given ran out.
+	timeout bool
 }
 
 // number returns the number of an error's name, 1 or more.
@@ -35,7 +37,7 @@ func (f *failures) number(err error) uint16 {
 		return math.MaxUint16 // servers have a few hundred codes
 	}
 	unreachable := name == mongodb.NameNetwork || name == mongodb.NameServerSelection
-	f.known = append(f.known, failure{name, brief(err).Error(), unreachable})
+	f.known = append(f.known, failure{name, brief(err).Error(), unreachable, mongodb.IsTimeout(err)})
 	return uint16(len(f.known))
 }
 

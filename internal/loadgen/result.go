@@ -36,8 +36,8 @@ func (p *phase) result() (*Result, error) {
 		responses = record.NewHistogram()
 	}
 	var failed error
-	for op := range c.total {
-		t := &c.total[op]
+	for op := range c.total.operations {
+		t := &c.total.operations[op]
 		if t.empty() {
 			continue
 		}
@@ -52,7 +52,7 @@ func (p *phase) result() (*Result, error) {
 		if t.count > 0 {
 			all.Merge(t.latency)
 			if responses != nil {
-				responses.Merge(c.responses[op])
+				responses.Merge(t.responses)
 			}
 		}
 	}
@@ -64,15 +64,8 @@ func (p *phase) result() (*Result, error) {
 	if duration > 0 {
 		cell.ThroughputPerS = float64(cell.Commands) / duration.Seconds()
 	}
-	for key, n := range c.failed {
-		if cell.ErrorCodes == nil {
-			cell.ErrorCodes = map[string]int64{}
-		}
-		cell.ErrorCodes[key.op.String()+"/"+p.failures.get(key.number).name] = n
-	}
-	for _, w := range p.workers {
-		cell.Retries += w.retries
-	}
+	trouble := c.recorded(&c.total.trouble)
+	cell.ErrorCodes, cell.Timeouts, cell.Retries = trouble.ErrorCodes, trouble.Timeouts, c.total.retries
 	r := &Result{Cell: cell, Checkpoints: p.checkpoints()}
 	r.Cell.Fingerprint, r.Cell.FingerprintCommands, r.Cell.Complete = p.fingerprint()
 	r.Cell.Warnings = p.warnings(&r.Cell)
@@ -91,7 +84,7 @@ func (p *phase) measured() time.Duration {
 
 func (p *phase) operation(op workload.OpType) (record.Operation, error) {
 	c := p.collector
-	t := &c.total[op]
+	t := &c.total.operations[op]
 	v := record.Operation{Count: t.count, Errors: t.errors}
 	n := c.outcomes[op]
 	switch op {
@@ -112,7 +105,7 @@ func (p *phase) operation(op workload.OpType) (record.Operation, error) {
 	if v.Histogram, err = record.EncodeHistogram(t.latency); err != nil {
 		return v, err
 	}
-	v.ResponseHistogram, err = record.EncodeHistogram(c.responses[op])
+	v.ResponseHistogram, err = record.EncodeHistogram(t.responses)
 	return v, err
 }
 
@@ -191,14 +184,13 @@ func (p *phase) warnings(cell *record.Cell) []string {
 	if p.cutOff {
 		warn("commands that were still under way %s after the end were cancelled", p.limits.overtime)
 	}
-	var sent, observed int64
+	var sent int64
 	var blocked time.Duration
 	for _, w := range p.workers {
 		sent += w.sent
-		observed += w.observed
 		blocked += w.blocked
 	}
-	if cell.Commands > 0 && observed == 0 {
+	if c.unobserved() {
 		warn("retries were not counted: the client has no monitor for it")
 	}
 	if blocked > 0 {

@@ -18,6 +18,9 @@ type sample struct {
 	digested          bool
 	failure           uint16 // 0: succeeded; else as registered with failures
 	digest            uint32 // of what a read returned, if digested
+	// attempts that the driver made, the first included; 0 when it was not
+	// seen, or none came to its end.
+	attempts uint32
 }
 
 // lag is how late the command was started; 0 in a closed loop.
@@ -40,7 +43,7 @@ type ring struct {
 }
 
 // newRing makes a ring for one of so many workers. Together they hold at
-// least 65,536 samples, 2 MiB.
+// least 65,536 samples, 2.5 MiB.
 func newRing(workers int) *ring {
 	size := 1 << 13
 	for size > 1<<6 && size*workers > 1<<16 {

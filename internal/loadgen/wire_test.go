@@ -253,9 +253,20 @@ func TestRetriesAreCounted(t *testing.T) {
 		return f
 	}
 	w := newWorkload(t, 1, func(s *workload.Settings) { s.Mix = workload.Mix{Find: 1, Insert: 1} })
-	cell := mustRun(t, Options{Workload: w, Iteration: 1, Client: connect(t, server.uri()), OpsLimit: 100}).Cell
+	sink := &memorySink{}
+	cell := mustRun(t, Options{Workload: w, Iteration: 1, Client: connect(t, server.uri()), OpsLimit: 100, Sink: sink}).Cell
 	if cell.Retries != 3 || cell.Commands != 100 || cell.Errors != 0 {
 		t.Errorf("%d retries, %d commands, %d errors %v; want 3, 100, 0", cell.Retries, cell.Commands, cell.Errors, cell.ErrorCodes)
+	}
+	var inIntervals, inWindows int64
+	for _, v := range sink.intervals {
+		inIntervals += *v.Retries
+	}
+	for _, v := range sink.windows {
+		inWindows += *v.Retries
+	}
+	if inIntervals != 3 || inWindows != 3 {
+		t.Errorf("%d retries in intervals, %d in windows, want 3", inIntervals, inWindows)
 	}
 }
 
@@ -281,8 +292,8 @@ func TestClientTimeout(t *testing.T) {
 	client := connect(t, server.uri(), func(o *mongodb.Options) { o.OpTimeout = 150 * time.Millisecond })
 	w := newWorkload(t, 1, onlyFinds)
 	cell := mustRun(t, Options{Workload: w, Iteration: 1, Client: client, OpsLimit: 100}).Cell
-	if cell.ErrorCodes["find/Timeout"] != 1 || cell.Commands != 99 {
-		t.Errorf("errors %v, %d commands; want one timeout and 99", cell.ErrorCodes, cell.Commands)
+	if cell.ErrorCodes["find/Timeout"] != 1 || *cell.Timeouts != 1 || cell.Commands != 99 {
+		t.Errorf("errors %v, %d timeouts, %d commands; want one timeout and 99", cell.ErrorCodes, *cell.Timeouts, cell.Commands)
 	}
 }
 

@@ -21,9 +21,7 @@ type worker struct {
 	timer     *time.Timer // open loop only
 
 	sent     int64
-	attempts int64 // of the command under way; see NewMonitor
-	observed int64 // attempts of all commands
-	retries  int64
+	attempts int64         // of the command under way; see NewMonitor
 	blocked  time.Duration // spent waiting for the collector
 }
 
@@ -63,14 +61,13 @@ func (w *worker) run(ctx context.Context) {
 		ended := time.Since(p.base)
 
 		w.sent++
-		w.observed += w.attempts
-		w.retries += max(w.attempts-1, 0)
 		s := sample{
 			end:     ended,
 			service: microseconds(ended - began - outcome.Digesting),
 			op:      cmd.Type,
 			outcome: outcomeOf(cmd.Type, outcome),
 			digest:  outcome.Digest, digested: outcome.Digested,
+			attempts: clamp(w.attempts),
 		}
 		if planned >= 0 {
 			s.response = microseconds(ended - planned - outcome.Digesting)

@@ -76,6 +76,25 @@ func ErrorName(err error) string {
 	return NameOther
 }
 
+// maxTimeMSExpired is the server's code for a command that it ended because
+// its maxTimeMS had passed.
+const maxTimeMSExpired = 50
+
+// IsTimeout reports whether a command failed because the time it was given
+// ran out: at the client, or at the server, which the driver tells by
+// maxTimeMS. A server that could not be selected in time is none: nothing was
+// sent.
+func IsTimeout(err error) bool {
+	switch ErrorName(err) {
+	case "", NameCanceled, NameServerSelection:
+		return false
+	case NameTimeout:
+		return true
+	}
+	var server mongo.ServerError
+	return errors.As(err, &server) && server.HasErrorCode(maxTimeMSExpired)
+}
+
 func isNetwork(err error) bool {
 	if mongo.IsNetworkError(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
 		return true

@@ -11,6 +11,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/mongo-sandbox/sandbox/internal/workload"
 )
@@ -59,6 +60,32 @@ func TestErrorName(t *testing.T) {
 		}
 		if got := ErrorName(fmt.Errorf("find on a.b: %w", test.err)); got != test.want {
 			t.Errorf("wrapped: ErrorName(%#v) = %q, want %q", test.err, got, test.want)
+		}
+	}
+}
+
+func TestIsTimeout(t *testing.T) {
+	for _, test := range []struct {
+		want bool
+		err  error
+	}{
+		{false, nil},
+		{true, context.DeadlineExceeded},
+		{true, mongo.CommandError{Labels: []string{"NetworkTimeoutError"}}},
+		{true, mongo.CommandError{Code: 50, Name: "MaxTimeMSExpired"}},
+		{true, mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 50}}}},
+		{true, mongo.BulkWriteException{WriteErrors: []mongo.BulkWriteError{{WriteError: mongo.WriteError{Code: 50}}}}},
+		{false, mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Name: "WriteConcernTimeout", Code: 64}}},
+		{false, mongo.CommandError{Code: 112, Name: "WriteConflict"}},
+		{false, context.Canceled},
+		{false, topology.ServerSelectionError{Wrapped: context.DeadlineExceeded}},
+		{false, io.ErrUnexpectedEOF},
+	} {
+		if got := IsTimeout(test.err); got != test.want {
+			t.Errorf("IsTimeout(%#v) = %v", test.err, got)
+		}
+		if test.err != nil && IsTimeout(fmt.Errorf("find on a.b: %w", test.err)) != test.want {
+			t.Errorf("wrapped: IsTimeout(%#v) = %v", test.err, !test.want)
 		}
 	}
 }

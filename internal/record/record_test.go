@@ -98,11 +98,20 @@ func collect[T any](t *testing.T, seq func(func(T, error) bool)) []T {
 func TestRoundTrip(t *testing.T) {
 	w := create(t)
 	c := begin(t, w, cellID("mongodb-9", 1))
+	none, one := int64(0), int64(1)
 	intervals := []Interval{
+		// The first is as older writers left it: what was not counted stays
+		// apart from what did not happen.
 		{StartS: 0, EndS: 1, Operations: map[string]IntervalOperation{"find": {Count: 20, SumUS: 9000, MaxUS: 800}}},
-		{StartS: 1, EndS: 2, Operations: map[string]IntervalOperation{"find": {Count: 22, Errors: 1, SumUS: 9100, MaxUS: 801}}},
+		{
+			StartS: 1, EndS: 2, Operations: map[string]IntervalOperation{"find": {Count: 22, Errors: 1, SumUS: 9100, MaxUS: 801}},
+			Trouble: Trouble{Retries: &none, Timeouts: &one, ErrorCodes: map[string]int64{"find/Timeout": 1}},
+		},
 	}
-	windows := []Window{{StartS: 0, EndS: 2, Operations: map[string]WindowOperation{"find": {Count: 42, SumUS: 18100}}}}
+	windows := []Window{{
+		StartS: 0, EndS: 2, Operations: map[string]WindowOperation{"find": {Count: 42, SumUS: 18100, ResponseSumUS: 19000, ResponseHistogram: "x"}},
+		Trouble: Trouble{Timeouts: &none},
+	}}
 	samples := []Sample{
 		{At: at(6), Phase: "before", Member: "m0", State: "PRIMARY", Values: map[string]float64{"cpu.user_us": 12.5}},
 		{At: at(9), Phase: "after", Member: "m0", Error: "dial mongodb://a:b@h: refused"},

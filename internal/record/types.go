@@ -194,9 +194,12 @@ type Cell struct {
 
 	// Commands succeeded; Errors failed and are in no throughput and no
 	// latency of Commands.
-	Commands       int64   `json:"commands"`
-	Errors         int64   `json:"errors"`
-	Retries        int64   `json:"retries"`
+	Commands int64 `json:"commands"`
+	Errors   int64 `json:"errors"`
+	Retries  int64 `json:"retries"`
+	// Timeouts are those of Errors whose time limit ran out; nil in records
+	// that do not tell.
+	Timeouts       *int64  `json:"timeouts,omitempty"`
 	ThroughputPerS float64 `json:"throughput_per_s"`
 	// Service time over all successful commands, milliseconds.
 	LatencyMS Latency `json:"latency_ms"`
@@ -268,6 +271,20 @@ type Interval struct {
 	StartS     float64                      `json:"start_s"` // since the measured start
 	EndS       float64                      `json:"end_s"`
 	Operations map[string]IntervalOperation `json:"operations"`
+	Trouble
+}
+
+// Trouble is what went wrong in an interval or a window, over all operation
+// types. A command counts where it ended.
+type Trouble struct {
+	// Retries are attempts beyond a command's first; nil where they were not
+	// counted, as in older records.
+	Retries *int64 `json:"retries,omitempty"`
+	// Timeouts are failed commands whose time limit ran out; nil in older
+	// records, which lack ErrorCodes, too.
+	Timeouts *int64 `json:"timeouts,omitempty"`
+	// ErrorCodes are as in Cell; none when no command failed.
+	ErrorCodes map[string]int64 `json:"error_codes,omitempty"`
 }
 
 // IntervalOperation is one operation type's share of an interval.
@@ -285,6 +302,7 @@ type Window struct {
 	StartS     float64                    `json:"start_s"`
 	EndS       float64                    `json:"end_s"`
 	Operations map[string]WindowOperation `json:"operations"`
+	Trouble
 }
 
 // WindowOperation is one operation type's share of a window.
@@ -293,6 +311,10 @@ type WindowOperation struct {
 	Errors    int64  `json:"errors,omitempty"`
 	SumUS     int64  `json:"sum_us"`
 	Histogram string `json:"histogram,omitempty"` // as in Operation
+	// ResponseSumUS and ResponseHistogram: the same for response time, open
+	// loop only; older records lack them.
+	ResponseSumUS     int64  `json:"response_sum_us,omitempty"`
+	ResponseHistogram string `json:"response_histogram,omitempty"`
 }
 
 // Sample is one reading of a member (a line of members.ndjson).
