@@ -310,6 +310,7 @@ type Timeline struct {
 	Points    []Point
 	// Windows are those of the statistics; none when they are damaged.
 	Windows []WindowPoint
+	Trouble Trouble
 }
 
 // WindowPoint is a window of a timeline: long enough for a percentile.

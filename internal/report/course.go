@@ -14,6 +14,15 @@ type course struct {
 	iteration int
 	step      float64 // seconds from point to point; more is a gap
 	points    []coursePoint
+	counts    bool // the values are whole numbers of something
+}
+
+// text writes a value of the line.
+func (l *course) text(v float64) string {
+	if l.counts {
+		return thousands(int64(v))
+	}
+	return number(v)
 }
 
 type coursePoint struct {
@@ -145,7 +154,7 @@ func courseTable(caption string, lines []course) *sheet {
 				r.Cells = append(r.Cells, noCell())
 				continue
 			}
-			r.Cells = append(r.Cells, cell{Text: number(l.points[i].value)})
+			r.Cells = append(r.Cells, cell{Text: l.text(l.points[i].value)})
 		}
 		t.Rows = append(t.Rows, r)
 	}
@@ -173,7 +182,7 @@ func courseChart(title, unit string, lines []course) chart {
 	}
 	bottom := 0.0
 	scale := unit
-	if low > 0.5*high { // the lines would be squeezed into the top
+	if low > 0.5*high && !lines[0].counts { // the lines would be squeezed into the top
 		bottom = low - (high-low)*0.15
 		scale += "; the axis does not start at zero"
 	}
@@ -213,7 +222,7 @@ func courseChart(title, unit string, lines []course) chart {
 			fmt.Fprintf(&d, "%s%s %s", letter, px(x(p.at)), px(y(p.value)))
 			least, most = min(least, p.value), max(most, p.value)
 		}
-		tip := fmt.Sprintf("%s, iteration %d: %s to %s %s", l.target, l.iteration, number(least), number(most), unit)
+		tip := fmt.Sprintf("%s, iteration %d: %s to %s %s", l.target, l.iteration, l.text(least), l.text(most), unit)
 		ch.Marks = append(ch.Marks, mark{Shape: "path", Class: classes("course", l.series) + later, D: d.String(), Tip: tip, Focus: true})
 		desc = append(desc, tip)
 		// Markers thin out so that they stay apart.
@@ -224,7 +233,7 @@ func courseChart(title, unit string, lines []course) chart {
 			}
 			ch.Marks = append(ch.Marks, mark{
 				Shape: "path", Class: classes("dot", l.series) + later, D: marker((l.series-1)%looks, x(p.at), y(p.value), 3.2),
-				Tip: fmt.Sprintf("%s, iteration %d, at %s: %s %s%s", l.target, l.iteration, clock(p.at), number(p.value), unit, p.more),
+				Tip: fmt.Sprintf("%s, iteration %d, at %s: %s %s%s", l.target, l.iteration, clock(p.at), l.text(p.value), unit, p.more),
 			})
 		}
 	}

@@ -121,6 +121,7 @@ func (c *cpuRounds) readings(of func(*cpuRound) float64) []stats.Reading {
 type cellCourse struct {
 	members  *cellReadings
 	points   []Point
+	trouble  Trouble
 	progress []stats.Progress
 	cpu      CPUInterval // from this cell alone
 }
@@ -140,7 +141,7 @@ func (b *builder) readCells(g int) {
 		tasks.Go(func() error {
 			x := &cellCourse{members: b.readings(in)}
 			if in.Intervals != nil {
-				x.points = b.points(in, timelineStep(in.Cell.DurationS).Seconds(), x.advance)
+				x.points, x.trouble = b.points(in, timelineStep(in.Cell.DurationS).Seconds(), x.advance)
 			}
 			courses[i] = x
 			return nil

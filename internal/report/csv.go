@@ -21,6 +21,8 @@ import (
 // alone. throughput_per_s of a row is that of its
 // operation. counted says whether the cell is part of the comparison.
 // warning repeats the banner of runs that the embedded engine answered.
+// timeouts and retries stand in the row of a cell alone, timeouts only where
+// they were recorded; error_codes counts failed commands: find/Timeout=3.
 var csvHeader = [...]string{
 	"run_id", "started", "platform", "engine", "target", "requested_version", "actual_version",
 	"size", "variant", "iteration", "attempt", "state", "counted", "valid", "complete",
@@ -28,6 +30,7 @@ var csvHeader = [...]string{
 	"mean_ms", "p50_ms", "p95_ms", "p99_ms", "p99_9_ms", "max_ms",
 	"cpu_us_primary", "cpu_us_secondary",
 	"cpu_us_primary_low", "cpu_us_primary_high", "cpu_us_secondary_low", "cpu_us_secondary_high", "fingerprint", "fingerprint_commands", "reason", "warning",
+	"timeouts", "retries", "error_codes",
 }
 
 func renderCSV(w io.Writer, c *Comparison) error {
@@ -54,8 +57,9 @@ func renderCSV(w io.Writer, c *Comparison) error {
 		n := x.Result
 		if n == nil {
 			row := slices.Concat(head, []string{"", "", AllOperations})
-			row = append(row, make([]string, len(csvHeader)-len(row)-2)...)
-			if err := writeRow(out, append(row, x.Reason, warning)); err != nil {
+			const after = 5 // reason and what follows
+			row = append(row, make([]string, len(csvHeader)-len(row)-after)...)
+			if err := writeRow(out, append(row, x.Reason, warning, "", "", "")); err != nil {
 				return err
 			}
 			continue
@@ -76,7 +80,8 @@ func renderCSV(w io.Writer, c *Comparison) error {
 			} else {
 				row = append(row, make([]string, 6)...)
 			}
-			return writeRow(out, append(row, n.Fingerprint, strconv.FormatInt(n.FingerprintCommands, 10), x.Reason, warning))
+			row = append(row, n.Fingerprint, strconv.FormatInt(n.FingerprintCommands, 10), x.Reason, warning)
+			return writeRow(out, append(row, troubleFields(n, operation)...))
 		}
 		if err := write(AllOperations, n.Commands, n.Errors, n.ThroughputPerS, n.LatencyMS, n.CPUUSPerCommand); err != nil {
 			return err
@@ -94,6 +99,24 @@ func renderCSV(w io.Writer, c *Comparison) error {
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// troubleFields are timeouts, retries and error codes of a row.
+func troubleFields(n *record.Cell, operation string) []string {
+	timeouts, retries := "", ""
+	if operation == AllOperations {
+		retries = strconv.FormatInt(n.Retries, 10)
+		if n.Timeouts != nil {
+			timeouts = strconv.FormatInt(*n.Timeouts, 10)
+		}
+	}
+	var codes []string
+	for _, code := range sortedKeys(n.ErrorCodes, strings.Compare) {
+		if operation == AllOperations || strings.HasPrefix(code, operation+"/") {
+			codes = append(codes, fmt.Sprintf("%s=%d", code, n.ErrorCodes[code]))
+		}
+	}
+	return []string{timeouts, retries, strings.Join(codes, " ")}
 }
 
 // writeRow keeps text from being run as a formula by a spreadsheet, and

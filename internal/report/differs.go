@@ -18,6 +18,7 @@ func (c *Comparison) differsSection() section {
 		block{Table: c.latencyTable()},
 		block{Figure: c.latencyFigure()},
 		block{Table: c.responseTable()},
+		block{Table: c.responseDifferenceTable()},
 		block{Text: c.method()},
 	)
 	return s.withoutEmpty()
@@ -198,8 +199,22 @@ func (c *Comparison) latencyTable() *sheet {
 
 func (c *Comparison) whereSection() section {
 	s := section{ID: "where", Title: "Where: percentiles, operation types, time"}
+	s.Blocks = append(s.Blocks, block{Table: c.latencyDifferenceTable("Latency differences from "+c.baselineWords()+" by percentile", latencyMetrics[:])})
+	for _, m := range []int{0, 3} { // mean and p99
+		s.Blocks = append(s.Blocks, block{Figure: c.operationFigure(m)})
+		for _, t := range c.operationTables(m) {
+			s.Blocks = append(s.Blocks, block{Table: t})
+		}
+	}
+	s.Blocks = append(s.Blocks, block{Figure: c.throughputCourse()}, block{Figure: c.latencyCourse()})
+	return s.withoutEmpty()
+}
+
+// latencyDifferenceTable has a row for every difference in the metrics, with
+// its interval.
+func (c *Comparison) latencyDifferenceTable(caption string, metrics []latencyMetric) *sheet {
 	percentiles := &sheet{
-		Caption: "Latency differences from " + c.baselineWords() + " by percentile",
+		Caption: caption,
 		Columns: []column{
 			{Head: "size"}, {Head: "target"}, {Head: "latency"}, {Head: "difference", Right: true},
 			{Head: "95 % interval", Right: true}, {Head: "verdict", Whole: true}, {Head: "would detect", Right: true},
@@ -208,7 +223,7 @@ func (c *Comparison) whereSection() section {
 	for g := range c.Groups {
 		for i := range c.Targets {
 			first := true
-			for _, m := range latencyMetrics {
+			for _, m := range metrics {
 				d := c.difference(g, c.Targets[i].Name, m.metric, AllOperations)
 				if d == nil {
 					continue
@@ -223,15 +238,7 @@ func (c *Comparison) whereSection() section {
 		}
 	}
 	c.withNoise(percentiles)
-	s.Blocks = append(s.Blocks, block{Table: percentiles})
-	for _, m := range []int{0, 3} { // mean and p99
-		s.Blocks = append(s.Blocks, block{Figure: c.operationFigure(m)})
-		for _, t := range c.operationTables(m) {
-			s.Blocks = append(s.Blocks, block{Table: t})
-		}
-	}
-	s.Blocks = append(s.Blocks, block{Figure: c.throughputCourse()}, block{Figure: c.latencyCourse()})
-	return s.withoutEmpty()
+	return percentiles
 }
 
 // besidePerTable is how many targets fit beside the baseline in one table.

@@ -164,7 +164,7 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	want := map[string]int{
-		"differences": 2, "throughput-by-size": 1, "latency-by-size": 5, "operations-mean": 3, "operations-p99": 3,
+		"differences": 2, "errors-over-time": 3, "throughput-by-size": 1, "latency-by-size": 5, "operations-mean": 3, "operations-p99": 3,
 		"throughput-over-time": 3, "latency-over-time": 6, "cpu-per-command": 2,
 	}
 	if diff := cmp.Diff(want, charts); diff != "" {

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,7 +34,12 @@ type forge struct {
 	// short cells stop after this share of the pass.
 	passShare map[int64]float64
 	cpu       map[string]float64 // µs per command on the primary
-	change    func(*record.Cell)
+	// response time is so many times the service time, by target; none in a
+	// closed loop.
+	response map[string]float64
+	// older records do not say when there were timeouts and retries.
+	older  bool
+	change func(*record.Cell)
 }
 
 var mixShares = []struct {
@@ -140,15 +147,30 @@ func (f *forge) cell(target string, size int64, iteration int) CellInput {
 	var windows []record.Window
 	var intervals []record.Interval
 	merged := map[string]*hdrhistogram.Histogram{}
+	var responses *hdrhistogram.Histogram
+	calm := record.Trouble{Retries: new(int64), Timeouts: new(int64)}
+	if f.older {
+		calm = record.Trouble{}
+	}
+	cell.Timeouts = calm.Timeouts
 	x := rng.NormFloat64()
 	for at := 0.0; at < duration-f.window/2; at += f.window {
 		rate := base * math.Exp(f.noise*x)
 		x = 0.3*x + math.Sqrt(1-0.09)*rng.NormFloat64()
-		w := record.Window{StartS: at, EndS: at + f.window, Operations: map[string]record.WindowOperation{}}
+		w := record.Window{StartS: at, EndS: at + f.window, Operations: map[string]record.WindowOperation{}, Trouble: calm}
 		for _, o := range mixShares {
 			n := int64(rate * f.window * o.share)
 			h, sum := f.lognormal(n, float64(s.Workers)/rate*1e6*o.factor*0.97, 0.6)
-			w.Operations[o.name] = record.WindowOperation{Count: n, SumUS: sum, Histogram: f.encode(h)}
+			operation := record.WindowOperation{Count: n, SumUS: sum, Histogram: f.encode(h)}
+			if factor := f.response[target]; factor > 0 {
+				if responses == nil {
+					responses = record.NewHistogram()
+				}
+				late, sum := f.lognormal(n, float64(s.Workers)/rate*1e6*o.factor*0.97*factor, 0.6)
+				responses.Merge(late)
+				operation.ResponseSumUS, operation.ResponseHistogram = sum, f.encode(late)
+			}
+			w.Operations[o.name] = operation
 			if merged[o.name] == nil {
 				merged[o.name] = record.NewHistogram()
 			}
@@ -158,7 +180,7 @@ func (f *forge) cell(target string, size int64, iteration int) CellInput {
 		windows = append(windows, w)
 		for second := at; second < at+f.window-1e-9; second++ {
 			r := rate * (1 + 0.05*math.Sin(second/3)) * math.Exp(f.noise*rng.NormFloat64())
-			v := record.Interval{StartS: second, EndS: second + 1, Operations: map[string]record.IntervalOperation{}}
+			v := record.Interval{StartS: second, EndS: second + 1, Operations: map[string]record.IntervalOperation{}, Trouble: calm}
 			for _, o := range mixShares {
 				n := int64(r * o.share)
 				v.Operations[o.name] = record.IntervalOperation{Count: n, SumUS: int64(float64(n) * float64(s.Workers) / r * 1e6 * o.factor * 0.97), MaxUS: 90000}
@@ -174,6 +196,10 @@ func (f *forge) cell(target string, size int64, iteration int) CellInput {
 		cell.Operations[o.name] = record.Operation{Count: h.TotalCount(), LatencyMS: record.LatencyOf(h), Histogram: f.encode(h)}
 	}
 	cell.LatencyMS = record.LatencyOf(all)
+	if responses != nil {
+		summary := record.LatencyOf(responses)
+		cell.ResponseMS = &summary
+	}
 	if cpu := f.cpu[target]; cpu > 0 {
 		cell.CPUUSPerCommand = &record.CPUPerCommand{
 			Primary: cpu * math.Exp(0.01*rng.NormFloat64()), Secondary: 1.6 * cpu * math.Exp(0.01*rng.NormFloat64()),
@@ -205,6 +231,42 @@ func (f *forge) cell(target string, size int64, iteration int) CellInput {
 		Windows:     values(windows), Intervals: values(intervals),
 	}
 }
+
+// trouble puts into the given seconds of a cell what went wrong then, and into
+// the cell's totals.
+func trouble(c *CellInput, seconds map[float64]record.Trouble) {
+	c.Cell.ErrorCodes = map[string]int64{}
+	timeouts := int64(0)
+	for _, v := range seconds {
+		c.Cell.Retries += *v.Retries
+		timeouts += *v.Timeouts
+		for code, n := range v.ErrorCodes {
+			c.Cell.ErrorCodes[code] += n
+			c.Cell.Errors += n
+		}
+	}
+	c.Cell.Timeouts = &timeouts
+	calm := c.Intervals
+	c.Intervals = func(yield func(record.Interval, error) bool) {
+		for v, err := range calm {
+			if v.Trouble.Retries != nil && seconds[v.StartS].Retries != nil {
+				v.Trouble = seconds[v.StartS]
+				v.Operations = maps.Clone(v.Operations)
+				for code, n := range v.ErrorCodes {
+					name, _, _ := strings.Cut(code, "/")
+					o := v.Operations[name]
+					o.Errors += n
+					v.Operations[name] = o
+				}
+			}
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+func ptr(n int64) *int64 { return &n }
 
 func boolTo(b bool) float64 { return float64(boolInt(b)) }
 
@@ -321,8 +383,11 @@ func forgePublished(t testing.TB) Input {
 		}
 	}
 	failed := in.find(t, "psmdb83", 4_000_000, 1).Cell
-	failed.Errors = 212
-	failed.ErrorCodes = map[string]int64{"updateOne/WriteConflict": 12, "find/Timeout": 200}
+	trouble(in.find(t, "psmdb83", 4_000_000, 1), map[float64]record.Trouble{
+		601:  {Retries: ptr(3), Timeouts: ptr(150), ErrorCodes: map[string]int64{"find/Timeout": 150, "updateOne/WriteConflict": 1}},
+		602:  {Retries: ptr(4), Timeouts: ptr(50), ErrorCodes: map[string]int64{"find/Timeout": 50}},
+		1210: {Retries: ptr(0), Timeouts: ptr(0), ErrorCodes: map[string]int64{"updateOne/WriteConflict": 11}},
+	})
 	failed.Warnings = []string{"a checkpoint took 41 s"}
 	return in
 }
@@ -344,7 +409,7 @@ func forgeStandIn(t testing.TB) Input {
 		targets = append(targets, x)
 	}
 	f = newForge(t, targets, []record.Size{{Documents: 1000, Label: "1k", Iterations: 2}, {Documents: 4000, Label: "4k", Iterations: 2}, {Documents: 8000, Label: "8k", Iterations: 2}}, 10*time.Second)
-	f.window = 1
+	f.window, f.older = 1, true
 	f.run.Engine, f.run.Platform, f.run.Environment, f.run.ID = record.EngineEmbedded, "local", "quickstart", "20261106-093000-quickstart"
 	f.run.Settings.OpsPerWorker = 2000
 	f.run.Order = "interleaved"
@@ -422,7 +487,11 @@ func forgeTroubled(t testing.TB) Input {
 			other.FindBatch = 20
 			c.Settings = &other
 		case c.ID.Target == "b-bigger-machines" && c.ID.Size == 100_000:
-			c.Cell.Errors, c.Cell.ErrorCodes = 40000, map[string]int64{"find/Timeout": 39990, "insertMany/DuplicateKey": 10}
+			seconds := map[float64]record.Trouble{7: {Retries: ptr(0), Timeouts: ptr(0), ErrorCodes: map[string]int64{"insertMany/DuplicateKey": 10}}}
+			for second := range 10 {
+				seconds[20+float64(second)] = record.Trouble{Retries: ptr(0), Timeouts: ptr(3999), ErrorCodes: map[string]int64{"find/Timeout": 3999}}
+			}
+			trouble(c, seconds)
 			c.Cell.Client = record.ClientUsage{CPUPercent: 93, ClientBound: true}
 		}
 	}

@@ -228,6 +228,11 @@ func (b *builder) pair(g, t, base int, spreads map[spreadKey]stats.Spread, emit 
 		add(m.name, AllOperations, m.of(ts), m.of(bs),
 			spreads[spreadKey{t, AllOperations, m.name}], spreads[spreadKey{base, AllOperations, m.name}], m.direction)
 	}
+	for i := range responseMetrics {
+		m := &responseMetrics[i]
+		add(m.metric, AllOperations, ts.response(m), bs.response(m),
+			spreads[spreadKey{t, AllOperations, m.metric}], spreads[spreadKey{base, AllOperations, m.metric}], stats.LowerIsBetter)
+	}
 	if ts.CPU != nil && bs.CPU != nil {
 		for _, m := range cpuMetrics() {
 			add(m.name, AllOperations, m.of(ts.CPU), m.of(bs.CPU),

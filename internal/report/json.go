@@ -90,12 +90,14 @@ type jsonCell struct {
 	Commands            int64                    `json:"commands"`
 	Errors              int64                    `json:"errors"`
 	Retries             int64                    `json:"retries"`
+	Timeouts            *int64                   `json:"timeouts,omitempty"`
 	DurationS           float64                  `json:"duration_s"`
 	ThroughputPerS      float64                  `json:"throughput_per_s"`
 	LatencyMS           record.Latency           `json:"latency_ms"`
 	ResponseMS          *record.Latency          `json:"response_ms,omitempty"`
 	Operations          map[string]jsonOperation `json:"operations"` // encoding/json sorts the names
 	ErrorCodes          map[string]int64         `json:"error_codes,omitempty"`
+	Trouble             []jsonTrouble            `json:"trouble,omitempty"`
 	CPU                 *jsonCPU                 `json:"cpu_us_per_command"`
 	Members             []jsonMember             `json:"members,omitempty"`
 	Bottleneck          *jsonBottleneck          `json:"bottleneck,omitempty"`
@@ -246,6 +248,7 @@ func newJSON(c *Comparison) *jsonReport {
 	}
 	for i := range c.Cells {
 		out.Cells = append(out.Cells, newJSONCell(&c.Cells[i]))
+		out.Cells[i].Trouble = newJSONTrouble(c, &c.Cells[i])
 		if c.pool != nil {
 			run, _ := c.pool.origin(c.Cells[i].Size, c.Cells[i].Iteration)
 			out.Cells[i].Run = c.Runs[run].Label
@@ -340,7 +343,7 @@ func newJSONCell(c *Cell) jsonCell {
 	}
 	x.Valid, x.Complete = n.Valid, n.Complete
 	x.SequenceID, x.Fingerprint, x.FingerprintCommands = n.SequenceID, n.Fingerprint, n.FingerprintCommands
-	x.Commands, x.Errors, x.Retries = n.Commands, n.Errors, n.Retries
+	x.Commands, x.Errors, x.Retries, x.Timeouts = n.Commands, n.Errors, n.Retries, n.Timeouts
 	x.DurationS, x.ThroughputPerS = n.DurationS, n.ThroughputPerS
 	x.LatencyMS, x.ResponseMS, x.ErrorCodes, x.CPU = n.LatencyMS, n.ResponseMS, n.ErrorCodes, newJSONCPU(n.CPUUSPerCommand, &c.CPUInterval)
 	for name, o := range n.Operations {

@@ -140,6 +140,16 @@ func metricWords(metric string) string {
 		return "p99"
 	case MetricP999:
 		return "p99.9"
+	case MetricResponseMean:
+		return "mean response time"
+	case MetricResponseP50:
+		return "response p50"
+	case MetricResponseP95:
+		return "response p95"
+	case MetricResponseP99:
+		return "response p99"
+	case MetricResponseP999:
+		return "response p99.9"
 	case MetricCPUPrimary:
 		return "CPU per command (primary)"
 	case MetricCPUSecondary:

@@ -360,9 +360,6 @@ func (c *Comparison) cellsSection() section {
 			{Text: thousands(e.Count), Tone: toneBad}, {Text: percent(e.Share)},
 		}})
 	}
-	if len(errs.Rows) == 0 {
-		s.Blocks = append(s.Blocks, block{Text: "No command of a counted cell failed."})
-	}
 	t := &sheet{
 		Caption: "Every cell",
 		Columns: []column{
@@ -409,7 +406,9 @@ func (c *Comparison) cellsSection() section {
 		t.Rows = append(t.Rows, r)
 		previous = x
 	}
-	s.Blocks = append(s.Blocks, block{Table: errs}, block{Table: t})
+	s.Blocks = append(s.Blocks, block{Table: errs})
+	s.Blocks = append(s.Blocks, c.troubleBlocks()...)
+	s.Blocks = append(s.Blocks, block{Table: t})
 	return s.withoutEmpty()
 }
 

@@ -155,6 +155,9 @@ func (b *builder) windowSpreads(g, t int, raw [][]record.Window) (map[spreadKey]
 	if err := estimate(AllOperations, all); err != nil {
 		return nil, nil, nil, err
 	}
+	if bad, err := b.responseSpreads(g, t, raw, out); len(bad) > 0 || err != nil {
+		return nil, nil, bad, err
+	}
 	points := make([][]WindowPoint, len(raw))
 	for i := range raw {
 		for k, w := range raw[i] {

@@ -50,7 +50,7 @@ func (b *builder) timelines(g int, windows [][][]WindowPoint) {
 	for i, in := range cells {
 		tasks.Go(func() error {
 			lines[i] = Timeline{Group: g, Target: in.ID.Target, Iteration: in.ID.Iteration, Step: timelineStep(in.Cell.DurationS)}
-			lines[i].Points = b.read[in].points
+			lines[i].Points, lines[i].Trouble = b.read[in].points, b.read[in].trouble
 			lines[i].Windows = points[i]
 			return nil
 		})
@@ -67,11 +67,12 @@ func (b *builder) timelines(g int, windows [][][]WindowPoint) {
 const maxPoints = 1000
 
 // points puts a cell's intervals into bins of step seconds. A last bin that
-// is less than half covered is dropped. Every interval is handed to each as
-// well.
-func (b *builder) points(in *CellInput, step float64, each func(record.Interval)) []Point {
+// is less than half covered is dropped, but not from what went wrong. Every
+// interval is handed to each as well.
+func (b *builder) points(in *CellInput, step float64, each func(record.Interval)) ([]Point, Trouble) {
 	type bin struct{ seconds, count, sumUS, maxUS, errors float64 }
 	var bins []bin
+	trouble := troubleBins{step: step}
 	for v := range sound(&b.damage, in.Intervals, "the second is left out of the course over time") {
 		each(v)
 		at := math.Floor((v.StartS + v.EndS) / 2 / step)
@@ -81,6 +82,7 @@ func (b *builder) points(in *CellInput, step float64, each func(record.Interval)
 		for len(bins) <= int(at) {
 			bins = append(bins, bin{})
 		}
+		trouble.add(int(at), &v)
 		x := &bins[int(at)]
 		x.seconds += v.EndS - v.StartS
 		for _, o := range v.Operations {
@@ -104,5 +106,5 @@ func (b *builder) points(in *CellInput, step float64, each func(record.Interval)
 		}
 		out = append(out, p)
 	}
-	return out
+	return out, trouble.trouble()
 }
