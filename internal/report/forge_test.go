@@ -249,7 +249,7 @@ func trouble(c *CellInput, seconds map[float64]record.Trouble) {
 	calm := c.Intervals
 	c.Intervals = func(yield func(record.Interval, error) bool) {
 		for v, err := range calm {
-			if v.Trouble.Retries != nil && seconds[v.StartS].Retries != nil {
+			if v.Retries != nil && seconds[v.StartS].Retries != nil {
 				v.Trouble = seconds[v.StartS]
 				v.Operations = maps.Clone(v.Operations)
 				for code, n := range v.ErrorCodes {

@@ -59,7 +59,7 @@ func TestResponseTimes(t *testing.T) {
 		t.Errorf("an older record's difference is %+v", d)
 	}
 	closed := build(t, published(t))
-	if rows := append(closed.responseTable().Rows, closed.responseDifferenceTable().Rows...); len(rows) != 0 {
+	if rows := slices.Concat(closed.responseTable().Rows, closed.responseDifferenceTable().Rows); len(rows) != 0 {
 		t.Errorf("a closed loop has response times: %+v", rows)
 	}
 }
