@@ -28,10 +28,13 @@ const checksHelp = `--check states what has to be proven, and may be repeated:
 
     --check 'throughput psmdb80 vs mongo9 >= -5%'
     --check 'p99 psmdb80 vs mongo9 <= +10% at 4M'
+    --check 'p95 of updateOne psmdb80 vs mongo9 <= +10%'
 
 METRIC is throughput, mean, p50, p95, p99 or p99.9 (latency), cpu (server CPU
-per command on the primary) or cpu-secondaries; PERCENT is the first target's
-difference from the second. A check is met when the whole 95 % interval satisfies it, at the size
+per command on the primary) or cpu-secondaries; mean, p50, p95 and p99 also of
+one OPERATION type, such as find or updateOne. Latency is recorded by operation
+type, not by query shape. PERCENT is the first target's difference from the
+second. A check is met when the whole 95 % interval satisfies it, at the size
 that is named or at all of them, and missed when none of the interval does.
 When the interval has both sides it is not proven, which is not met: the
 record has to prove the claim, or the noisiest measurement would pass. An
@@ -48,7 +51,8 @@ runs/. It says whether the comparison is fair, what differs, by how much and
 how sure that is, where and why, and how to repeat it.
 
 --format html is one file with figures, which opens offline. --format md with
--o report.md writes the figures as SVG files into report-figures beside it.
+-o report.md writes the figures as SVG files into report-figures beside it,
+--format csv with -o report.csv what each member did into report-members.csv.
 --format json is described in docs/json.md. --format benchstat is the text
 format of Go benchmarks, for benchstat -col target.
 
@@ -119,7 +123,10 @@ func (a *app) showReport(o *reportOptions, dir string, comparison *report.Compar
 	case o.format == report.FormatText:
 		err = report.RenderText(a.console.Out, comparison, a.textOptions())
 	default:
-		if o.format == report.FormatMarkdown {
+		switch o.format {
+		case report.FormatCSV:
+			a.console.Notef("without what the members did; with -o report.csv it is in report-members.csv beside it")
+		case report.FormatMarkdown:
 			a.console.Notef("without figures; with -o report.md they come as SVG files beside it")
 		}
 		err = report.Render(a.console.Out, o.format, comparison)
@@ -150,7 +157,27 @@ func writeReport(a *app, o *reportOptions, dir string, comparison *report.Compar
 	if err := errors.Join(report.Render(file, o.format, comparison), file.Close()); err != nil {
 		return fmt.Errorf("write report %s: %w", path, err)
 	}
+	if o.format == report.FormatCSV {
+		if err := writeMembers(a, path, comparison); err != nil {
+			return err
+		}
+	}
 	a.console.Printf("%s\n", a.relative(path))
+	return nil
+}
+
+// writeMembers writes what the members did beside a report in the CSV form:
+// report-members.csv, unless none told anything.
+func writeMembers(a *app, path string, comparison *report.Comparison) error {
+	data, err := report.MembersCSV(comparison)
+	if err != nil || data == nil {
+		return err
+	}
+	path = strings.TrimSuffix(path, filepath.Ext(path)) + "-members.csv"
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	a.console.Notef("what the members did in %s", a.relative(path))
 	return nil
 }
 

@@ -408,7 +408,8 @@ func BenchmarkAnswers(b *testing.B) {
 	targets := []record.Target{f.target("a", "community", "9.0", "9.0.4"), f.target("b", "psmdb", "psmdb-80", "8.0.34"), f.target("c", "psmdb", "psmdb-83", "8.3.13")}
 	f = newForge(b, targets, []record.Size{{Documents: 1000, Label: "1k", Iterations: 1}}, 10*time.Second)
 	f.window = 1
-	f.throughput = map[int64]map[string]float64{1000: {"a": 900, "b": 1000, "c": 950}}
+	f.run.Settings.OpsPerWorker = commands / 16
+	f.throughput = map[int64]map[string]float64{1000: {"a": 31000, "b": 33000, "c": 32000}}
 	in := f.input()
 	in.Run.Settings.ReadPreference = "primary"
 	for i := range in.Cells {

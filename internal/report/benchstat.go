@@ -85,6 +85,9 @@ func renderBenchstat(w io.Writer, c *Comparison) error {
 		line("# %s at %s: %d commands failed (%s %s); they are in no number", printable(e.Target), printable(c.Groups[e.Group].Label),
 			e.Count, printable(cmp.Or(e.Operation, none)), printable(e.Code))
 	}
+	for _, text := range c.datasetLines() {
+		line("# %s", printable(text))
+	}
 	line("# One line per iteration: what happens inside of one is no independent sample. Compare with: benchstat -col target -filter /operation:all")
 	line("")
 	for _, u := range benchUnits {

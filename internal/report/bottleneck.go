@@ -250,7 +250,7 @@ func diskRule(in *bottleneckInput) (found, bool) {
 		f.evidence = append(f.evidence, m.evidence(DiskBusyShare, diskBusyLimit), m.evidence(DiskInFlight, diskInFlightLimit))
 		if i == 0 {
 			f.member = m
-			f.evidence = append(f.evidence, m.context(DiskReadsPerS, DiskReadMS, DiskWritesPerS, CacheHitRatio, m.cpuFigure())...)
+			f.evidence = append(f.evidence, m.context(DiskReadsPerS, DiskReadMS, DiskWritesPerS, CacheHitRatio, CacheWaitShare, EvictionWaitShare, m.cpuFigure())...)
 		}
 	}
 	return f, f.member != nil
@@ -258,7 +258,7 @@ func diskRule(in *bottleneckInput) (found, bool) {
 
 func cacheRule(in *bottleneckInput) (found, bool) {
 	return in.waitRule(LimitCacheMisses, CacheWaitShare, AllCacheWaitShare, cacheWaitLimit,
-		CacheHitRatio, CachePagesReadPerCommand, DiskBusyShare, DiskInFlight)
+		CacheHitRatio, CachePagesReadPerCommand, CacheReadMS, DiskBusyShare, DiskInFlight)
 }
 
 func evictionRule(in *bottleneckInput) (found, bool) {

@@ -116,8 +116,9 @@ type Summary struct {
 	CPU        *record.CPUPerCommand
 	// CPUInterval is that of CPU; zeros where there is none.
 	CPUInterval CPUInterval
-	// DatasetBytes is what was seeded, 0 when unknown.
-	DatasetBytes int64
+	// DatasetDocuments and DatasetBytes (of BSON) are what was seeded, 0 when
+	// unknown.
+	DatasetDocuments, DatasetBytes int64
 }
 
 // Shown tells whether the summary may stand beside the others.

@@ -19,7 +19,8 @@ import (
 // seconds, latencies in milliseconds of service time, CPU in microseconds
 // per successful command, low and high the 95 % interval of that from the cell
 // alone. throughput_per_s of a row is that of its
-// operation. counted says whether the cell is part of the comparison.
+// operation, seeded_bytes of the documents as BSON. counted says whether the
+// cell is part of the comparison.
 // warning repeats the banner of runs that the embedded engine answered.
 // timeouts and retries stand in the row of a cell alone, timeouts only where
 // they were recorded; error_codes counts failed commands: find/Timeout=3.
@@ -30,7 +31,7 @@ var csvHeader = [...]string{
 	"mean_ms", "p50_ms", "p95_ms", "p99_ms", "p99_9_ms", "max_ms",
 	"cpu_us_primary", "cpu_us_secondary",
 	"cpu_us_primary_low", "cpu_us_primary_high", "cpu_us_secondary_low", "cpu_us_secondary_high", "fingerprint", "fingerprint_commands", "reason", "warning",
-	"timeouts", "retries", "error_codes",
+	"timeouts", "retries", "error_codes", "seeded_documents", "seeded_bytes",
 }
 
 func renderCSV(w io.Writer, c *Comparison) error {
@@ -57,9 +58,9 @@ func renderCSV(w io.Writer, c *Comparison) error {
 		n := x.Result
 		if n == nil {
 			row := slices.Concat(head, []string{"", "", AllOperations})
-			const after = 5 // reason and what follows
+			const after = 7 // reason and what follows
 			row = append(row, make([]string, len(csvHeader)-len(row)-after)...)
-			if err := writeRow(out, append(row, x.Reason, warning, "", "", "")); err != nil {
+			if err := writeRow(out, append(row, x.Reason, warning, "", "", "", "", ""), len(csvHeader)); err != nil {
 				return err
 			}
 			continue
@@ -81,7 +82,8 @@ func renderCSV(w io.Writer, c *Comparison) error {
 				row = append(row, make([]string, 6)...)
 			}
 			row = append(row, n.Fingerprint, strconv.FormatInt(n.FingerprintCommands, 10), x.Reason, warning)
-			return writeRow(out, append(row, troubleFields(n, operation)...))
+			row = append(row, troubleFields(n, operation)...)
+			return writeRow(out, append(row, strconv.FormatInt(n.Seeding.Documents, 10), strconv.FormatInt(n.Seeding.Bytes, 10)), len(csvHeader))
 		}
 		if err := write(AllOperations, n.Commands, n.Errors, n.ThroughputPerS, n.LatencyMS, n.CPUUSPerCommand); err != nil {
 			return err
@@ -121,9 +123,9 @@ func troubleFields(n *record.Cell, operation string) []string {
 
 // writeRow keeps text from being run as a formula by a spreadsheet, and
 // control characters from a terminal.
-func writeRow(out *csv.Writer, row []string) error {
-	if len(row) != len(csvHeader) {
-		return fmt.Errorf("csv: %d fields, %d columns", len(row), len(csvHeader))
+func writeRow(out *csv.Writer, row []string, columns int) error {
+	if len(row) != columns {
+		return fmt.Errorf("csv: %d fields, %d columns", len(row), columns)
 	}
 	for i, field := range row {
 		field = printable(field)

@@ -19,6 +19,7 @@ func small(t testing.TB) Input {
 		targets := []record.Target{f.target("a", "community", "9.0", "9.0.4"), f.target("b", "community", "8.0", "8.0.34")}
 		f = newForge(t, targets, []record.Size{{Documents: 1000, Label: "1k", Iterations: 2}}, 10*time.Second)
 		f.window = 1
+		f.run.Settings.OpsPerWorker = 500
 		f.throughput = map[int64]map[string]float64{1000: {"a": 900, "b": 1000}}
 		in := f.input()
 		for i := range in.Cells {

@@ -211,10 +211,10 @@ func TestCourseNumbers(t *testing.T) {
 	f := newPage(c).figure("latency-over-time")
 	i := slices.IndexFunc(f.Data, func(s *sheet) bool { return strings.HasPrefix(s.Caption, "Size 4M: p99") })
 	table := f.Data[i]
-	if len(table.Rows) != 15 || len(table.Columns) != 4 || table.Columns[2].Head != "psmdb80 #1" {
+	if len(table.Rows) != 30 || len(table.Columns) != 4 || table.Columns[2].Head != "psmdb80 #1" {
 		t.Fatalf("%d rows of %v", len(table.Rows), table.Columns)
 	}
-	if got, want := table.Rows[0].Cells[2].Text, number(merged.Quantile(0.99)/usPerMS); got != want || table.Rows[0].Cells[0].Text != "1:00" {
+	if got, want := table.Rows[0].Cells[2].Text, number(merged.Quantile(0.99)/usPerMS); got != want || table.Rows[0].Cells[0].Text != "0:30" {
 		t.Errorf("%v, want %s", table.Rows[0].Cells, want)
 	}
 	mean := f.Data[i-1]

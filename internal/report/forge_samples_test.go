@@ -3,6 +3,8 @@ package report
 import (
 	"iter"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/mongo-sandbox/sandbox/internal/record"
@@ -23,6 +25,18 @@ type memberLoad struct {
 	without                        []string // readings that the member does not have, by prefix
 }
 
+// vary makes a member a little different from others of the same load.
+func (l *memberLoad) vary(rng *rand.Rand) {
+	for _, v := range []*float64{
+		&l.inFlight, &l.readsPerS, &l.readMS, &l.writesPerS, &l.pagesPerS, &l.pageWait, &l.fill, &l.dirty, &l.ackWait, &l.iowait,
+	} {
+		*v *= math.Exp(0.02 * rng.NormFloat64())
+	}
+	for _, v := range []*float64{&l.diskBusy, &l.hits} { // shares that may come near 1
+		*v = 1 - (1-*v)*math.Exp(0.04*rng.NormFloat64())
+	}
+}
+
 // readings forges what members tell before a cell, every so many seconds of
 // it and after it: the first is the primary. Counters start where those of a server that has been up would.
 func (f *forge) readings(in *CellInput, every float64, loads []memberLoad) iter.Seq2[record.Sample, error] {
@@ -30,15 +44,29 @@ func (f *forge) readings(in *CellInput, every float64, loads []memberLoad) iter.
 	cell := in.Cell
 	workers := float64(f.run.Settings.Workers)
 	return func(yield func(record.Sample, error) bool) {
+		rng := f.rng("members", in.ID)
+		loads := slices.Clone(loads)
+		phases := make([]float64, len(loads))
+		for i := range loads {
+			loads[i].vary(rng)
+			phases[i] = rng.Float64()
+		}
 		take := func(phase string, at float64) bool {
 			for i, l := range loads {
 				state := "SECONDARY"
 				if i == 0 {
 					state = "PRIMARY"
 				}
-				up := 5000 + at
+				// Counters grow while there is load, now faster, now slower, and
+				// over the whole cell as the load says.
+				uneven := math.Sin(2*math.Pi*(at/cell.DurationS*7+phases[i])) - math.Sin(2*math.Pi*phases[i])
+				loaded := min(max(at, 0), cell.DurationS)
+				up := 5000 + loaded
+				if loaded > 0 && loaded < cell.DurationS {
+					up += 0.0015 * cell.DurationS * uneven
+				}
 				busy, idle := l.machineCPU*cpus*1000, (1-l.machineCPU-l.iowait)*cpus*1000
-				wobble := 1 + 0.03*math.Sin(at/97)
+				wobble := 1 + 0.03*math.Sin(at/97+6*phases[i])
 				values := map[string]float64{
 					"cpu.user_us": 0.8e6 * l.processCPU * cpus * up, "cpu.system_us": 0.2e6 * l.processCPU * cpus * up,
 					"system.cpu.user_ms": 0.75 * busy * up, "system.cpu.nice_ms": 0, "system.cpu.system_ms": 0.2 * busy * up,
@@ -51,7 +79,7 @@ func (f *forge) readings(in *CellInput, every float64, loads []memberLoad) iter.
 					"system.disk.sdb.busy_ms": 1000 * l.diskBusy * up, "system.disk.sdb.queued_ms": 1000 * l.inFlight * up,
 					"cache.pages_requested": l.pagesPerS * up, "cache.pages_read": l.pagesPerS * (1 - l.hits) * up,
 					"cache.bytes": l.fill * cache * wobble, "cache.dirty_bytes": l.dirty * cache * wobble, "cache.max_bytes": cache,
-					"cache.application_read_us": l.pageWait * workers * 1e6 * up, "cache.application_evictions": 0, "cache.application_eviction_us": l.pageWait / 8 * workers * 1e6 * up,
+					"cache.application_reads": l.pagesPerS * (1 - l.hits) * up, "cache.application_read_us": l.pageWait * workers * 1e6 * up, "cache.application_evictions": 0, "cache.application_eviction_us": l.pageWait / 8 * workers * 1e6 * up,
 					"network.bytes_in": 4e6 * up, "network.bytes_out": 9e6 * up,
 					"tickets.read_available": 12, "tickets.write_available": 11, "tickets.read_queued_us": l.ticketWait * workers * 1e6 * up, "tickets.write_queued_us": 0,
 					"flowcontrol.waited_us": l.flowWait * workers * 1e6 * up, "flowcontrol.lagged_us": l.flowLagged * 1e6 * up,
@@ -60,7 +88,7 @@ func (f *forge) readings(in *CellInput, every float64, loads []memberLoad) iter.
 					"repl.election_term": 3,
 				}
 				if i > 0 {
-					values["repl.lag_s"] = math.Round(l.lag * (1 + 0.4*math.Sin(at/61)))
+					values["repl.lag_s"] = math.Round(l.lag * (0.8 + 0.4*rng.Float64() + 0.2*math.Sin(at/61+6*phases[i])))
 				}
 				for name := range values {
 					for _, prefix := range l.without {
@@ -114,5 +142,9 @@ func (f *forge) publishedLoads(in *CellInput) []memberLoad {
 		p = memberLoad{iowait: 0.29, diskBusy: 0.96, inFlight: 4.8, readsPerS: 2350, readMS: 1.9, writesPerS: 560, pagesPerS: 66e3, hits: 0.963, pageWait: 0.19, fill: 0.80, dirty: 0.06, ackWait: 0.21}
 		s = memberLoad{iowait: 0.41, diskBusy: 0.99, inFlight: 7.1, readsPerS: 2880, readMS: 2.4, writesPerS: 540, pagesPerS: 51e3, hits: 0.951, pageWait: 0.23, fill: 0.80, dirty: 0.06, lag: 2}
 	}
-	return []memberLoad{load(primary, p), load(secondary, s), load(secondary*0.98, s)}
+	// The second secondary gets somewhat fewer of the reads; both together
+	// use what the cell says.
+	other := s
+	other.readsPerS, other.inFlight, other.pageWait = 0.95*s.readsPerS, 0.92*s.inFlight, 0.94*s.pageWait
+	return []memberLoad{load(primary, p), load(secondary*1.01, s), load(secondary*0.99, other)}
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -27,13 +25,15 @@ type forge struct {
 	run record.Run
 	// throughput per second by size and target.
 	throughput map[int64]map[string]float64
-	noise      float64 // relative standard deviation of a window
+	noise      float64 // relative standard deviation of a minute, and of a second in it
 	between    float64 // and of an iteration
 	window     float64 // seconds
 	grid       int     // distinct latencies of a window
-	// short cells stop after this share of the pass.
-	passShare map[int64]float64
-	cpu       map[string]float64 // µs per command on the primary
+	// operations are by how much longer than on others an operation type takes
+	// on a target.
+	operations map[string]map[string]float64
+	alike      bool               // the targets do all the same, but for chance
+	cpu        map[string]float64 // µs per command on the primary
 	// response time is so many times the service time, by target; none in a
 	// closed loop.
 	response map[string]float64
@@ -54,7 +54,7 @@ var mixShares = []struct {
 func newForge(t testing.TB, targets []record.Target, sizes []record.Size, duration time.Duration) *forge {
 	started := time.Date(2026, 11, 6, 9, 30, 0, 0, time.UTC)
 	finished := started.Add(7 * time.Hour)
-	return &forge{t: t, noise: 0.02, between: 0.006, window: 60, grid: 400,
+	return &forge{t: t, noise: 0.015, between: 0.003, window: 60, grid: 400,
 		run: record.Run{
 			SchemaVersion: record.SchemaVersion, ID: "20261106-093000-first-look", Started: started, Finished: &finished,
 			Environment: "mongodb-9-first-look", Platform: "gcp", Engine: record.EngineMongod, Order: "sequential",
@@ -69,7 +69,7 @@ func newForge(t testing.TB, targets []record.Target, sizes []record.Size, durati
 			Files:    []record.InputFile{{Name: "mongodb-9-first-look.tfvars", SHA256: digest("file"), Text: "replsets = {}\n"}},
 			LoadHost: record.MachineFacts{OS: "CentOS Stream 9", Kernel: "5.14.0-687.el9.x86_64", CPUModel: "Intel(R) Xeon(R) CPU @ 2.60GHz", CPUs: 8, MemoryMB: 7955},
 		},
-		throughput: map[int64]map[string]float64{}, passShare: map[int64]float64{}, cpu: map[string]float64{},
+		throughput: map[int64]map[string]float64{}, cpu: map[string]float64{},
 	}
 }
 
@@ -102,134 +102,12 @@ func (f *forge) target(name, distribution, release, version string) record.Targe
 	return t
 }
 
-// lognormal fills a histogram with n values around mean µs.
-func (f *forge) lognormal(n int64, mean, sigma float64) (h *hdrhistogram.Histogram, sum int64) {
-	h = record.NewHistogram()
-	left := n
-	for k := range f.grid {
-		z := math.Sqrt2 * math.Erfinv(2*(float64(k)+0.5)/float64(f.grid)-1)
-		v := int64(mean * math.Exp(sigma*z-sigma*sigma/2))
-		count := left / int64(f.grid-k)
-		left -= count
-		if count == 0 {
-			continue
-		}
-		v = min(max(v, record.MinLatencyUS), record.MaxLatencyUS)
-		if err := h.RecordValues(v, count); err != nil {
-			f.t.Fatal(err)
-		}
-		sum += v * count
-	}
-	return h, sum
-}
-
 func (f *forge) encode(h *hdrhistogram.Histogram) string {
 	encoded, err := record.EncodeHistogram(h)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	return encoded
-}
-
-// cell forges one counted cell.
-func (f *forge) cell(target string, size int64, iteration int) CellInput {
-	s := f.run.Settings
-	rng := rand.New(rand.NewPCG(uint64(size)*31+uint64(iteration), uint64(len(target))*977+uint64(target[len(target)-1])))
-	base := f.throughput[size][target] * math.Exp(f.between*rng.NormFloat64()*boolTo(iteration > 1))
-	duration := s.Duration.Seconds()
-	id := record.CellID{Target: target, Size: size, Variant: record.DefaultVariant, Iteration: iteration}
-	cell := &record.Cell{
-		CellID: id, Attempt: 1, Valid: true, Complete: f.passShare[size] == 0, Started: f.run.Started.Add(time.Duration(iteration) * time.Hour),
-		DurationS: duration, SequenceID: digest(s.Seed, size, iteration),
-		Seeding:    record.Seeding{Documents: size, Bytes: size * 2500, DurationS: 60},
-		Operations: map[string]record.Operation{}, Client: record.ClientUsage{CPUPercent: 21.5, CPUS: duration * 1.7},
-	}
-	var windows []record.Window
-	var intervals []record.Interval
-	merged := map[string]*hdrhistogram.Histogram{}
-	var responses *hdrhistogram.Histogram
-	calm := record.Trouble{Retries: new(int64), Timeouts: new(int64)}
-	if f.older {
-		calm = record.Trouble{}
-	}
-	cell.Timeouts = calm.Timeouts
-	x := rng.NormFloat64()
-	for at := 0.0; at < duration-f.window/2; at += f.window {
-		rate := base * math.Exp(f.noise*x)
-		x = 0.3*x + math.Sqrt(1-0.09)*rng.NormFloat64()
-		w := record.Window{StartS: at, EndS: at + f.window, Operations: map[string]record.WindowOperation{}, Trouble: calm}
-		for _, o := range mixShares {
-			n := int64(rate * f.window * o.share)
-			h, sum := f.lognormal(n, float64(s.Workers)/rate*1e6*o.factor*0.97, 0.6)
-			operation := record.WindowOperation{Count: n, SumUS: sum, Histogram: f.encode(h)}
-			if factor := f.response[target]; factor > 0 {
-				if responses == nil {
-					responses = record.NewHistogram()
-				}
-				late, sum := f.lognormal(n, float64(s.Workers)/rate*1e6*o.factor*0.97*factor, 0.6)
-				responses.Merge(late)
-				operation.ResponseSumUS, operation.ResponseHistogram = sum, f.encode(late)
-			}
-			w.Operations[o.name] = operation
-			if merged[o.name] == nil {
-				merged[o.name] = record.NewHistogram()
-			}
-			merged[o.name].Merge(h)
-			cell.Commands += n
-		}
-		windows = append(windows, w)
-		for second := at; second < at+f.window-1e-9; second++ {
-			r := rate * (1 + 0.05*math.Sin(second/3)) * math.Exp(f.noise*rng.NormFloat64())
-			v := record.Interval{StartS: second, EndS: second + 1, Operations: map[string]record.IntervalOperation{}, Trouble: calm}
-			for _, o := range mixShares {
-				n := int64(r * o.share)
-				v.Operations[o.name] = record.IntervalOperation{Count: n, SumUS: int64(float64(n) * float64(s.Workers) / r * 1e6 * o.factor * 0.97), MaxUS: 90000}
-			}
-			intervals = append(intervals, v)
-		}
-	}
-	cell.ThroughputPerS = float64(cell.Commands) / duration
-	all := record.NewHistogram()
-	for _, o := range mixShares {
-		h := merged[o.name]
-		all.Merge(h)
-		cell.Operations[o.name] = record.Operation{Count: h.TotalCount(), LatencyMS: record.LatencyOf(h), Histogram: f.encode(h)}
-	}
-	cell.LatencyMS = record.LatencyOf(all)
-	if responses != nil {
-		summary := record.LatencyOf(responses)
-		cell.ResponseMS = &summary
-	}
-	if cpu := f.cpu[target]; cpu > 0 {
-		cell.CPUUSPerCommand = &record.CPUPerCommand{
-			Primary: cpu * math.Exp(0.01*rng.NormFloat64()), Secondary: 1.6 * cpu * math.Exp(0.01*rng.NormFloat64()),
-		}
-	}
-	sent := s.OpsPerWorker
-	if share := f.passShare[size]; share > 0 {
-		sent = int64(share * float64(s.OpsPerWorker) * (1 + 0.05*rng.Float64()))
-	}
-	chains := record.Checkpoints{Every: 1000}
-	shortest := int64(math.MaxInt64)
-	for w := range s.Workers {
-		n := sent/1000 - int64(w%3)*boolInt(!cell.Complete)
-		shortest = min(shortest, n)
-		var chain []string
-		for i := range n {
-			chain = append(chain, digest(cell.SequenceID, w, i))
-		}
-		chains.Workers = append(chains.Workers, chain)
-	}
-	cell.FingerprintCommands = shortest * 1000
-	cell.Fingerprint = digest("pass", cell.SequenceID, shortest)
-	if f.change != nil {
-		f.change(cell)
-	}
-	return CellInput{
-		ID: id, Attempt: 1, Status: record.Counted, Cell: cell,
-		Checkpoints: func() (record.Checkpoints, error) { return chains, nil },
-		Windows:     values(windows), Intervals: values(intervals),
-	}
 }
 
 // trouble puts into the given seconds of a cell what went wrong then, and into
@@ -267,15 +145,6 @@ func trouble(c *CellInput, seconds map[float64]record.Trouble) {
 }
 
 func ptr(n int64) *int64 { return &n }
-
-func boolTo(b bool) float64 { return float64(boolInt(b)) }
-
-func boolInt(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
 
 func values[T any](list []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -359,8 +228,8 @@ func forgePublished(t testing.TB) Input {
 		4_000_000: {"mongo9": 2759, "psmdb80": 2585, "psmdb83": 2530},
 		8_000_000: {"mongo9": 1546, "psmdb80": 1510, "psmdb83": 1510},
 	}
-	f.passShare[8_000_000] = 0.68
-	f.window = 120 // half as many as in a real record, for speed
+	// What it plans otherwise takes it longer.
+	f.operations = map[string]map[string]float64{"psmdb83": {"updateMany": 1.06}}
 	f.cpu = map[string]float64{"mongo9": 512, "psmdb80": 540, "psmdb83": 571}
 	in := f.input()
 	// So much CPU that the primary has none left at 1M and 4M.
@@ -438,6 +307,7 @@ func forgeTroubled(t testing.TB) Input {
 	targets[1].Members[2].Machine.CPUModel = "AMD EPYC 7B12"
 	f = newForge(t, targets, []record.Size{{Documents: 100_000, Label: "100k", Iterations: 1}, {Documents: 1_000_000, Label: "1M", Iterations: 2}}, 2*time.Minute)
 	f.window = 12
+	f.run.Settings.OpsPerWorker = 30000
 	f.run.Finished = nil
 	f.run.ID = "20261106-093000-troubled"
 	f.run.Warnings = []string{"the clock of the load host is not synchronised"}
@@ -478,6 +348,7 @@ func forgeTroubled(t testing.TB) Input {
 				for i := 17; i < len(v.Workers[5]); i++ {
 					v.Workers[5][i] = digest("other", i)
 				}
+				v.Last[5].State = digest("other", "end")
 				return v, err
 			}
 			c.Cell.Fingerprint = digest("other")

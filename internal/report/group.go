@@ -50,7 +50,7 @@ func (b *builder) summarise(s *Summary, cells []*CellInput) {
 		s.Errors += c.Errors
 		s.DurationS += c.DurationS
 		weighted += c.ThroughputPerS * c.DurationS
-		s.DatasetBytes = max(s.DatasetBytes, c.Seeding.Bytes)
+		s.DatasetDocuments, s.DatasetBytes = max(s.DatasetDocuments, c.Seeding.Documents), max(s.DatasetBytes, c.Seeding.Bytes)
 		if c.CPUUSPerCommand != nil {
 			n := float64(c.Commands)
 			cpuWeight += n

@@ -121,11 +121,16 @@ type jsonMissing struct {
 }
 
 type jsonSummary struct {
-	Target         string                   `json:"target"`
-	Size           int64                    `json:"size"`
-	Variant        string                   `json:"variant"`
-	Iterations     int                      `json:"iterations"`
-	Refused        string                   `json:"refused,omitempty"`
+	Target     string `json:"target"`
+	Size       int64  `json:"size"`
+	Variant    string `json:"variant"`
+	Iterations int    `json:"iterations"`
+	Refused    string `json:"refused,omitempty"`
+	// What was seeded, and the smallest cache of a data-bearing member.
+	DatasetDocuments int64 `json:"dataset_documents,omitempty"`
+	DatasetBytes     int64 `json:"dataset_bytes,omitempty"`
+	CacheBytes       int64 `json:"cache_bytes,omitempty"`
+
 	Commands       int64                    `json:"commands"`
 	Errors         int64                    `json:"errors"`
 	DurationS      float64                  `json:"duration_s"`
@@ -269,7 +274,8 @@ func newJSON(c *Comparison) *jsonReport {
 				operations[o.Type] = jsonOperation{o.Count, o.Errors, o.LatencyMS}
 			}
 			out.Summaries = append(out.Summaries, jsonSummary{
-				Target: s.Target, Size: group.Size, Variant: group.Variant, Iterations: s.Cells, Refused: s.Refused, Commands: s.Commands,
+				Target: s.Target, Size: group.Size, Variant: group.Variant, Iterations: s.Cells, Refused: s.Refused,
+				DatasetDocuments: s.DatasetDocuments, DatasetBytes: s.DatasetBytes, CacheBytes: c.Targets[i].CacheBytes(), Commands: s.Commands,
 				Errors: s.Errors, DurationS: s.DurationS, ThroughputPerS: s.ThroughputPerS, LatencyMS: s.LatencyMS, ResponseMS: s.ResponseMS, Operations: operations, CPU: newJSONCPU(s.CPU, &s.CPUInterval),
 			})
 		}

@@ -50,6 +50,7 @@ const (
 	CacheFillShare           = "cache_fill_share"            // mean, of the configured size
 	CacheDirtyShare          = "cache_dirty_share"           // mean, of the configured size
 	CacheWaitShare           = "cache_wait_share"            // for pages to be read, of the workers' time
+	CacheReadMS              = "cache_read_ms"               // mean time of a page to be read, waiting included
 	EvictionWaitShare        = "eviction_wait_share"         // making room in the cache, by evicting or waiting for it, of the workers' time
 	EvictionsPerS            = "application_evictions_per_s" // evictions tried by threads that serve commands
 
@@ -280,6 +281,8 @@ func (m *memberReadings) figures(span float64, cpus, workers int, commands float
 	ofSize(CacheDirtyShare, readDirtyBytes)
 	us, ok := m.delta("cache.application_read_us")
 	ofWorkers(CacheWaitShare, us, ok)
+	reads, hasReads := m.delta("cache.application_reads")
+	set(CacheReadMS, us/1000/reads, ok && hasReads && reads > 0)
 	// The wait includes evicting; not every version tells of both.
 	evicting, ok := m.delta("cache.application_eviction_us")
 	waiting, waited := m.delta("cache.application_wait_us")

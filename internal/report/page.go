@@ -160,7 +160,7 @@ func (c *Comparison) fairSection() section {
 	if len(c.Runs) > 0 {
 		s.Blocks = append(s.Blocks, block{Table: c.runTable()})
 	}
-	s.Blocks = append(s.Blocks, block{Table: c.targetTable()}, block{Table: c.machineTable()})
+	s.Blocks = append(s.Blocks, block{Table: c.targetTable()}, block{Table: c.machineTable()}, block{Table: c.datasetTable()})
 	if len(c.Fairness.Parity) > 0 {
 		t := &sheet{
 			Caption: "Facts that differ between the targets' members",
@@ -229,7 +229,7 @@ func (c *Comparison) machineTable() *sheet {
 		{"CPU model", func(m *record.MemberFacts) string { return m.Machine.CPUModel }},
 		{"memory", func(m *record.MemberFacts) string { return memoryText(m.Machine) }},
 		{"cache", func(m *record.MemberFacts) string {
-			n, err := strconv.ParseFloat(m.Settings["wiredTiger.cache_bytes"], 64)
+			n, err := strconv.ParseFloat(m.Settings[cacheSetting], 64)
 			if err != nil {
 				return ""
 			}

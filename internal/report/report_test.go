@@ -172,6 +172,7 @@ func TestTooShortToProve(t *testing.T) {
 // those of a sent 797, 796, … commands, those of b 652, 653, ….
 func shortRun(t testing.TB) Input {
 	in := small(t)
+	in.Run.Settings.OpsPerWorker = 250_000
 	for i := range in.Cells {
 		c := &in.Cells[i]
 		c.Cell.Complete = false

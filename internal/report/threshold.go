@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -48,6 +49,7 @@ func (c *Comparison) ThresholdsMet() bool {
 // thresholds finds the targets and sizes that the thresholds name.
 func (b *builder) thresholds() error {
 	for _, t := range b.in.Options.Thresholds {
+		t.Operation = cmp.Or(t.Operation, AllOperations)
 		r := ThresholdResult{Threshold: t, Outcome: Met}
 		for _, side := range []struct {
 			name   *string
@@ -58,6 +60,10 @@ func (b *builder) thresholds() error {
 				return b.c.unknownTarget(fmt.Sprintf("check %q, column %d: target", t.Text, side.column), *side.name)
 			}
 			*side.name = b.c.Targets[i].Name
+		}
+		if known := b.operationTypes(); t.Operation != AllOperations && len(known) > 0 && !slices.Contains(known, t.Operation) {
+			return &RequestError{fmt.Sprintf("check %q, column %d: there is no operation type %s%s", t.Text, t.operationColumn, t.Operation, didYouMean(t.Operation, known)),
+				"the operation types are " + list(known)}
 		}
 		if r.Target == r.Baseline {
 			return &RequestError{fmt.Sprintf("check %q: %s is compared with itself", t.Text, r.Target), ""}
@@ -77,6 +83,19 @@ func (b *builder) thresholds() error {
 		b.c.Thresholds = append(b.c.Thresholds, r)
 	}
 	return nil
+}
+
+// operationTypes are those of all cells; none when no cell left numbers.
+func (b *builder) operationTypes() []string {
+	types := map[string]bool{}
+	for i := range b.in.Cells {
+		if cell := b.in.Cells[i].Cell; cell != nil {
+			for name := range cell.Operations {
+				types[name] = true
+			}
+		}
+	}
+	return sortedKeys(types, compareOperations)
 }
 
 // documents reads a size as the command line does: 4M, 8k, 2500; 0 is none.
@@ -105,7 +124,7 @@ func (b *builder) measureThresholds(g int, spreads map[spreadKey]stats.Spread) {
 				continue
 			}
 			b.pair(g, b.c.target(t.Target), b.c.target(t.Baseline), spreads, func(d Difference) {
-				if d.Metric == t.Metric && d.Operation == AllOperations {
+				if d.Metric == t.Metric && d.Operation == t.Operation {
 					t.Sizes[k].Ratio = d.Ratio
 				}
 			})
@@ -251,6 +270,7 @@ func (c *Comparison) thresholdSection() section {
 type jsonThreshold struct {
 	Check     string              `json:"check"`
 	Metric    string              `json:"metric"`
+	Operation string              `json:"operation"`
 	Target    string              `json:"target"`
 	Baseline  string              `json:"baseline"`
 	Operator  string              `json:"operator"`
@@ -277,7 +297,7 @@ func newJSONThresholds(c *Comparison) []jsonThreshold {
 	for i := range c.Thresholds {
 		t := &c.Thresholds[i]
 		x := jsonThreshold{
-			Check: t.Text, Metric: t.Metric, Target: t.Target, Baseline: t.Baseline, Operator: "<=",
+			Check: t.Text, Metric: t.Metric, Operation: t.Operation, Target: t.Target, Baseline: t.Baseline, Operator: "<=",
 			Threshold: digits(1 + t.Percent/100), Outcome: t.Outcome, Sizes: []jsonThresholdSize{},
 		}
 		if t.AtLeast {

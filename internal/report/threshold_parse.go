@@ -12,14 +12,16 @@ import (
 )
 
 // ThresholdGrammar is the form of a threshold, for a help text.
-const ThresholdGrammar = "METRIC TARGET vs TARGET >=|<= PERCENT% [at SIZE]"
+const ThresholdGrammar = "METRIC [of OPERATION] TARGET vs TARGET >=|<= PERCENT% [at SIZE]"
 
 // Threshold is a claim about the difference of one target from another.
 type Threshold struct {
 	// Text is the claim as typed.
 	Text   string
 	Metric string // one of the Metric… constants
-	Target string
+	// Operation is an operation type, or AllOperations; "" is that, too.
+	Operation string
+	Target    string
 	// Baseline is the target that it is compared with, which need not be the
 	// run's.
 	Baseline string
@@ -29,7 +31,7 @@ type Threshold struct {
 	Percent float64 // -5 is 5 % less than the other's
 	Size    string  // as typed; empty is every size
 
-	targetColumn, baselineColumn, sizeColumn int
+	operationColumn, targetColumn, baselineColumn, sizeColumn int
 }
 
 // SyntaxError is a mistake in a threshold.
@@ -58,10 +60,12 @@ type token struct {
 // ParseThreshold reads a threshold such as
 //
 //	throughput psmdb80 vs mongo9 >= -5% at 4M
+//	p95 of updateOne psmdb80 vs mongo9 <= 10%
 //
 // The metrics are throughput, mean, p50, p95, p99 and p99.9 (latency), cpu
-// (server CPU per command, primary) and cpu-secondaries. The error is a *SyntaxError. Whether
-// the targets and the size exist is for Build to find.
+// (server CPU per command, primary) and cpu-secondaries; of one operation type
+// mean, p50, p95 and p99. The error is a *SyntaxError. Whether the operation
+// type, the targets and the size exist is for Build to find.
 func ParseThreshold(text string) (Threshold, error) {
 	p := thresholdParser{text: text, tokens: thresholdTokens(text)}
 	t := Threshold{Text: strings.Join(strings.Fields(text), " ")}
@@ -78,6 +82,9 @@ func ParseThreshold(text string) (Threshold, error) {
 	}
 	if t.Metric == "" {
 		return t, p.fail(metric, "%q is no metric%s; want %s", metric.text, didYouMean(metric.text, words), metricList())
+	}
+	if err := p.operation(&t, metric.text); err != nil {
+		return t, err
 	}
 	target, err := p.word("a target")
 	if err != nil {
@@ -136,11 +143,35 @@ func (t *Threshold) String() string {
 	if t.AtLeast {
 		op = ">="
 	}
+	if t.Operation != AllOperations {
+		metric += " of " + t.Operation
+	}
 	text := fmt.Sprintf("%s %s vs %s %s %s%%", metric, t.Target, t.Baseline, op, strconv.FormatFloat(t.Percent, 'f', -1, 64))
 	if t.Size != "" {
 		text += " at " + t.Size
 	}
 	return text
+}
+
+// operation reads "of OPERATION". A target may be called "of": then "vs"
+// follows.
+func (p *thresholdParser) operation(t *Threshold, metric string) error {
+	t.Operation = AllOperations
+	if p.at >= len(p.tokens) || p.tokens[p.at].text != "of" || p.at+1 < len(p.tokens) && p.tokens[p.at+1].text == "vs" {
+		return nil
+	}
+	of := p.next()
+	operation, err := p.word("an operation type, such as updateOne,")
+	if err != nil {
+		return err
+	}
+	switch t.Metric {
+	case MetricMean, MetricP50, MetricP95, MetricP99:
+	default:
+		return p.fail(of, "%s is known of all commands together only; want mean, p50, p95 or p99 of an operation type", metric)
+	}
+	t.Operation, t.operationColumn = operation.text, operation.column
+	return nil
 }
 
 func metricList() string {

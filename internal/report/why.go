@@ -37,6 +37,8 @@ func wordsOf(figure string) figureWords {
 		return figureWords{"cache hits", precisePercent}
 	case CachePagesReadPerCommand:
 		return figureWords{"pages read per command", number}
+	case CacheReadMS:
+		return figureWords{"a page took", ms}
 	case CacheWaitShare, AllCacheWaitShare:
 		return figureWords{"workers' time waiting for pages", percent}
 	case EvictionWaitShare, AllEvictionWait:

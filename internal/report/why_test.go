@@ -228,7 +228,7 @@ func TestMemberFigures(t *testing.T) {
 		"cpu.user_us": 1e6, "cpu.system_us": 0, "system.cpu.user_ms": 0, "system.cpu.idle_ms": 0, "system.cpu.iowait_ms": 0, "system.cpu.steal_ms": 0,
 		"system.disk.sda.busy_ms": 0, "system.disk.sda.reads": 0, "system.disk.sdb.busy_ms": 0, "system.disk.sdb.queued_ms": 0,
 		"system.disk.sdb.reads": 10, "system.disk.sdb.read_ms": 0, "system.disk.sdb.read_bytes": 0,
-		"cache.pages_requested": 100, "cache.pages_read": 50, "cache.max_bytes": 1000, "cache.bytes": 0, "cache.application_read_us": 0,
+		"cache.pages_requested": 100, "cache.pages_read": 50, "cache.max_bytes": 1000, "cache.bytes": 0, "cache.application_read_us": 0, "cache.application_reads": 5,
 		"tickets.read_available": 0, "tickets.write_available": 9, "checkpoint.count": 3, "checkpoint.total_ms": 100,
 		"flowcontrol.waited_us": 7, "writeconcern.wait_ms": 0, "network.bytes_in": 500,
 	}
@@ -236,7 +236,7 @@ func TestMemberFigures(t *testing.T) {
 		"cpu.user_us": 101e6, "cpu.system_us": 100e6, "system.cpu.user_ms": 200e3, "system.cpu.idle_ms": 140e3, "system.cpu.iowait_ms": 40e3, "system.cpu.steal_ms": 20e3,
 		"system.disk.sda.busy_ms": 1e3, "system.disk.sda.reads": 1000, "system.disk.sdb.busy_ms": 90e3, "system.disk.sdb.queued_ms": 350e3,
 		"system.disk.sdb.reads": 199010, "system.disk.sdb.read_ms": 300e3, "system.disk.sdb.read_bytes": 100e6,
-		"cache.pages_requested": 1e6 + 100, "cache.pages_read": 25e3 + 50, "cache.max_bytes": 1000, "cache.bytes": 0, "cache.application_read_us": 250e6,
+		"cache.pages_requested": 1e6 + 100, "cache.pages_read": 25e3 + 50, "cache.max_bytes": 1000, "cache.bytes": 0, "cache.application_read_us": 250e6, "cache.application_reads": 20e3 + 5,
 		"tickets.read_available": 5, "tickets.write_available": 9, "checkpoint.count": 5, "checkpoint.total_ms": 20100,
 		"flowcontrol.waited_us": 3, "writeconcern.wait_ms": 100e3, "network.bytes_in": 1e6 + 500,
 	}
@@ -251,7 +251,7 @@ func TestMemberFigures(t *testing.T) {
 	want := []MemberMetrics{{Member: "m0", State: "PRIMARY", Readings: 4, SpanS: 100, Values: map[string]float64{
 		CPUUSPerCommand: 2000, ProcessCPUShare: 0.5, MachineCPUShare: 0.55, IOWaitShare: 0.1, StealShare: 0.05,
 		DiskBusyShare: 0.9, DiskInFlight: 3.5, DiskReadsPerS: 2000, DiskReadsPerCommand: 2, DiskReadMS: 1.5, DiskReadBytesPerS: 1e6, DiskReadBytesPerCommand: 1000,
-		CacheHitRatio: 0.975, CachePagesReadPerCommand: 0.25, CacheFillShare: 0.8, CacheWaitShare: 0.25,
+		CacheHitRatio: 0.975, CachePagesReadPerCommand: 0.25, CacheFillShare: 0.8, CacheWaitShare: 0.25, CacheReadMS: 12.5,
 		TicketsExhaustedShare: 0.5, LagMaxS: 6, LagMeanS: 4, CheckpointCount: 2, CheckpointMeanS: 10, CheckpointShare: 0.2,
 		WriteConcernWaitShare: 0.1, NetworkInBytesPerS: 10000,
 	}}}
