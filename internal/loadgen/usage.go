@@ -72,7 +72,8 @@ func clientUsage(before, after usage, elapsed time.Duration) record.ClientUsage 
 	own := (after.cpu - before.cpu).Seconds()
 	u := record.ClientUsage{CPUS: own, MaxRSSBytes: after.maxRSS}
 	if all := after.machineAll - before.machineAll; before.machineAll > 0 && all > 0 {
-		u.MachineCPUPercent = 100 * (after.machineBusy - before.machineBusy) / all
+		// Seconds since the start, added up, round to more than all of them.
+		u.MachineCPUPercent = min(100*(after.machineBusy-before.machineBusy)/all, 100)
 	}
 	if elapsed > 0 {
 		u.CPUPercent = 100 * own / elapsed.Seconds() / float64(runtime.GOMAXPROCS(0))

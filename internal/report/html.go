@@ -31,7 +31,7 @@ func renderHTML(w io.Writer, c *Comparison) error {
 	for i := range c.Targets {
 		p.Series = append(p.Series, i+1)
 	}
-	p.Footer = c.madeBy() + " All latencies are service times; all intervals are 95 %."
+	p.Footer = c.madeBy() + " Latencies are service times where they are not called response times; all intervals are 95 %."
 	var buffer strings.Builder
 	if err := t.Execute(&buffer, p); err != nil {
 		return err
