@@ -100,11 +100,11 @@ e2e-terraform: e2e-tools ## run terraform/gcp through OpenTofu and the google pr
 	$(E2E) -parallel 4 -timeout 30m . ./computeapi
 
 .PHONY: e2e-machines
-e2e-machines: ## run installation and its stand-ins, machines and package repositories, on their own (as root, on Linux; ten minutes)
+e2e-machines: ## run installation and its stand-ins, machines and package repositories, on their own (as root, on Linux; eight minutes)
 	go test -count=1 -p 1 -timeout 30m -tags e2e ./test/lab/... ./internal/install/lab
 
 .PHONY: e2e
-e2e: build e2e-tools ## run the whole flow on a stand-in cloud with real machines (as root, on Linux; six minutes)
+e2e: build e2e-tools ## run the whole flow on a stand-in cloud with real machines (as root, on Linux; five minutes, twenty the first time)
 	$(E2E) -timeout 30m ./flow
 
 .PHONY: clean
