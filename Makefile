@@ -12,8 +12,8 @@ GO      := CGO_ENABLED=0 go
 TOOL    := go tool -modfile=$(CURDIR)/tools/go.mod
 MODULES := . test/gcp test/browser
 FUZZTIME ?= 20s
-# They simulate and forge long runs in one goroutine, where no race can be and
-# its detector takes ten times as long: with it they run fewer of them.
+# Their tests simulate thousands of runs, for which the race detector takes ten
+# times as long: with it they simulate fewer.
 ARITHMETIC := -e /internal/report$$ -e /internal/stats$$
 
 .PHONY: help
