@@ -93,7 +93,8 @@ func TestPlacementsAreALevel(t *testing.T) {
 			if level > allowed {
 				t.Errorf("%.1f %% of %d A/A comparisons called different, at most %.0f %% wanted", level*100, trials, allowed*100)
 			}
-			if test.fools && ignored < 2*allowed {
+			// Twice what the bar allows, however few trials there are.
+			if test.fools && ignored < 0.14 {
 				t.Errorf("ignoring placements calls %.1f %% different: the test above proves nothing", ignored*100)
 			}
 		})
