@@ -65,6 +65,9 @@ type Bottleneck struct {
 	// Member is the one at its limit, and Role what it was: PRIMARY,
 	// SECONDARY, …; "" when it is none's or all's.
 	Member, Role string
+	// Where is whose limit it is, in words, of all members that reached it:
+	// "the primary", "every member"; "" when it is none's.
+	Where string
 	// Evidence are the numbers that decided, and then those that put them in
 	// proportion.
 	Evidence []Evidence
@@ -124,8 +127,49 @@ func (b *builder) bottleneckInput(in *CellInput, members []MemberMetrics) bottle
 // found is a limit that was reached.
 type found struct {
 	limit    Limit
-	member   *MemberMetrics // nil when it is no single member's
+	member   *MemberMetrics   // nil when it is no single member's
+	members  []*MemberMetrics // all that reached it, or had a tenth of it or more
 	evidence []Evidence
+}
+
+// where puts into words whose limit it is.
+func (f *found) where(all []MemberMetrics) string {
+	if f.member == nil {
+		return ""
+	}
+	members := f.members
+	if members == nil {
+		members = []*MemberMetrics{f.member}
+	}
+	primaries, secondaries, others := 0, 0, 0
+	for _, m := range members {
+		switch m.State {
+		case "PRIMARY":
+			primaries++
+		case "SECONDARY":
+			secondaries++
+		default:
+			others++
+		}
+	}
+	followers := ""
+	switch {
+	case secondaries == 1:
+		followers = "a secondary"
+	case secondaries > 1:
+		followers = fmt.Sprintf("%d secondaries", secondaries)
+	}
+	switch {
+	case len(members) == len(all) && len(all) > 1:
+		return "every member"
+	case others > 0:
+		return ""
+	case primaries == 0:
+		return followers
+	case secondaries == 0:
+		return "the primary"
+	}
+	return "the primary and " + followers
 }
 
 // bottleneckOf applies the rules in their order. The first limit that was
@@ -155,6 +199,7 @@ func bottleneckOf(in bottleneckInput) Bottleneck {
 		out.Limit, out.Evidence = first.limit, first.evidence
 		if first.member != nil {
 			out.Member, out.Role = first.member.Member, first.member.State
+			out.Where = first.where(in.members)
 		}
 		reached = reached[1:]
 	case len(out.Missing) > 0:
@@ -217,11 +262,11 @@ func flowControlRule(in *bottleneckInput) (found, bool) {
 
 func cpuRule(in *bottleneckInput) (found, bool) {
 	f := found{limit: LimitCPU}
-	saturated := in.saturated(func(m *MemberMetrics) (float64, bool) {
+	f.members = in.saturated(func(m *MemberMetrics) (float64, bool) {
 		v, ok := m.Values[m.cpuFigure()]
 		return v, ok && v >= cpuLimit
 	})
-	for i, m := range saturated {
+	for i, m := range f.members {
 		f.evidence = append(f.evidence, m.evidence(m.cpuFigure(), cpuLimit))
 		if i == 0 {
 			f.member = m
@@ -242,11 +287,11 @@ func cpuRule(in *bottleneckInput) (found, bool) {
 
 func diskRule(in *bottleneckInput) (found, bool) {
 	f := found{limit: LimitDisk}
-	saturated := in.saturated(func(m *MemberMetrics) (float64, bool) {
+	f.members = in.saturated(func(m *MemberMetrics) (float64, bool) {
 		inFlight := m.Values[DiskInFlight]
 		return inFlight, m.Values[DiskBusyShare] >= diskBusyLimit && inFlight >= diskInFlightLimit
 	})
-	for i, m := range saturated {
+	for i, m := range f.members {
 		f.evidence = append(f.evidence, m.evidence(DiskBusyShare, diskBusyLimit), m.evidence(DiskInFlight, diskInFlightLimit))
 		if i == 0 {
 			f.member = m
@@ -295,7 +340,8 @@ func (in *bottleneckInput) waitRule(limit Limit, figure, all string, threshold f
 		return found{limit: limit}, false
 	}
 	most := serving[0]
-	return found{limit: limit, member: most, evidence: append(
+	sharing := slices.DeleteFunc(slices.Clone(serving), func(m *MemberMetrics) bool { return m.Values[figure] < sum/10 })
+	return found{limit: limit, member: most, members: sharing, evidence: append(
 		[]Evidence{{Figure: all, Value: sum, Threshold: threshold}}, most.context(append([]string{figure}, context...)...)...)}, true
 }
 

@@ -101,29 +101,30 @@ func (c *Comparison) throughputTable() *sheet {
 	return t
 }
 
+// word is the verdict without a number, and within one run only says so.
+func (d *Difference) word() string {
+	switch o := d.Ratio.Outcome(d.Direction); {
+	case d.onlyNoise():
+		return "no more than A/A"
+	case o == stats.NoDifference:
+		return string(o)
+	case o == stats.Unknown:
+		return "too little data"
+	case d.Ratio.WithinRun:
+		return d.Verdict() + " in this run"
+	}
+	return d.Verdict()
+}
+
 // cells are difference, interval, verdict and what would have been
 // detected.
 func (d *Difference) cells() []cell {
-	o := d.Ratio.Outcome(d.Direction)
-	word := string(o)
-	if o != stats.NoDifference {
-		word = d.Verdict()
-	}
-	if o == stats.Unknown {
-		word = "too little data"
-	}
-	switch {
-	case d.onlyNoise():
-		word = "no more than A/A"
-	case d.Ratio.WithinRun && d.Ratio.Differs():
-		word += " in this run"
-	}
 	detectable := noCell()
 	if d.Ratio.HasInterval() {
 		detectable = cell{Text: stats.Percent(d.Ratio.Detectable), Tone: toneMuted}
 	}
 	return []cell{
-		{Text: change(d.Ratio.Value), Tone: d.tone()}, {Text: interval(d.Ratio)}, {Text: word, Tone: d.tone()}, detectable,
+		{Text: change(d.Ratio.Value), Tone: d.tone()}, {Text: interval(d.Ratio)}, {Text: d.word(), Tone: d.tone()}, detectable,
 	}
 }
 

@@ -367,7 +367,8 @@ func (c *Comparison) cellsSection() section {
 			{Head: "commands", Right: true}, {Head: "errors", Right: true}, {Head: "time", Right: true},
 			{Head: "per second", Right: true}, {Head: "fingerprint", Whole: true},
 		},
-		Note: "Only counted cells are compared. Pass: whether every worker sent its whole pass. Fingerprint: its first 12 digits, over the pass or the prefix that every worker sent.",
+		Note: "Only counted cells are compared. Pass: whole, or how many of its first commands every worker sent. Fingerprint: its first 12 digits, over these; " +
+			"cells that got further have another one. What targets have in common is under \"How to repeat it\".",
 	}
 	var previous *Cell
 	for i := range c.Cells {
@@ -391,6 +392,9 @@ func (c *Comparison) cellsSection() section {
 			pass := cell{Text: "whole"}
 			if !n.Complete {
 				pass = cell{Text: "part", Tone: toneCaution}
+				if n.FingerprintCommands > 0 {
+					pass.Text = thousands(n.FingerprintCommands)
+				}
 			}
 			failed := cell{Text: thousands(n.Errors), Tone: toneMuted}
 			if n.Errors > 0 {

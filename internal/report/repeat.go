@@ -21,25 +21,23 @@ func (c *Comparison) repeatSection() section {
 	if len(c.Fairness.Sequences) > 0 {
 		prints := &sheet{
 			Caption: "Commands sent to all targets of a size and iteration",
-			Columns: []column{{Head: "size"}, {Head: "it.", Right: true}, {Head: "same"}, {Head: "proven over", Right: true}, {Head: "fingerprint", Whole: true}},
-			Note:    "Proven over: the first so many commands of every worker; the fingerprint is theirs.",
+			Columns: []column{{Head: "size"}, {Head: "it.", Right: true}, {Head: "the same", Right: true}, {Head: "fingerprint", Whole: true}, {Head: "over", Right: true}},
+			Note: "The same: so many commands on all targets, by the checkpoints of every worker as far as it came on each. " +
+				"Fingerprint: over so many of every worker's first commands, as far as all of them came.",
 		}
 		for _, q := range c.Fairness.Sequences {
-			same := cell{Text: "yes"}
+			same := cell{Text: thousands(q.Commands)}
 			if !q.Same {
 				same = cell{Text: "NO", Tone: toneBad}
 			} else if q.Commands == 0 {
 				same = cell{Text: "unproven", Tone: toneCaution}
 			}
 			over := none
-			switch {
-			case q.PerWorker > 0:
+			if q.PerWorker > 0 {
 				over = thousands(q.PerWorker)
-			case q.Commands > 0:
-				over = "some workers"
 			}
 			prints.Rows = append(prints.Rows, row{Cells: []cell{
-				{Text: c.Groups[q.Group].Label}, {Text: fmt.Sprint(q.Iteration)}, same, {Text: over}, {Text: cmp.Or(q.Fingerprint, none)},
+				{Text: c.Groups[q.Group].Label}, {Text: fmt.Sprint(q.Iteration)}, same, {Text: cmp.Or(q.Fingerprint, none)}, {Text: over},
 			}})
 		}
 		s.Blocks = append(s.Blocks, block{Table: prints})

@@ -303,8 +303,11 @@ func TestNoiseFloorOfAnotherBaseline(t *testing.T) {
 		return c
 	}
 	for with, want := range map[string][]string{
-		"mongo9":  {"CPU per command of psmdb80's primary against mongo9: +30.0 % at 1M"},
-		"psmdb80": {"CPU per command of mongo9's primary against psmdb80: +30.0 % at 1M", "CPU per command of psmdb83's primary against psmdb80: +10.0 % at 1M"},
+		"mongo9": {"CPU per command of psmdb80 against mongo9, whether or not CPU was the limit: primary +30.0 % at 1M"},
+		"psmdb80": {
+			"CPU per command of mongo9 against psmdb80, whether or not CPU was the limit: primary +30.0 % at 1M",
+			"CPU per command of psmdb83 against psmdb80, whether or not CPU was the limit: primary +10.0 % at 1M",
+		},
 	} {
 		c := compared(with)
 		if got := c.whyGlance().Answers; !slices.Equal(got, want) {

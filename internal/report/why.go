@@ -89,7 +89,10 @@ func (e *Evidence) text() string {
 
 // text is the verdict in a few words.
 func (b *Bottleneck) text() string {
-	of := map[string]string{"PRIMARY": " of the primary", "SECONDARY": " of a secondary"}[b.Role]
+	of := ""
+	if b.Where != "" {
+		of = " of " + b.Where
+	}
 	switch b.Limit {
 	case LimitLoadHost:
 		return "the load host"
@@ -381,20 +384,7 @@ func (c *Comparison) whyGlance() glance {
 			g.Answers = append(g.Answers, c.limitAnswers()...)
 		}
 	}
-	for i := range c.Targets {
-		if c.Targets[i].AAOf != "" {
-			continue // what it shows is the noise floor
-		}
-		var more []string
-		for k := range c.Groups {
-			if d := c.difference(k, c.Targets[i].Name, MetricCPUPrimary, AllOperations); d != nil && d.Ratio.Differs() && !d.onlyNoise() {
-				more = append(more, fmt.Sprintf("%s at %s", change(d.Ratio.Value), c.Groups[k].Label))
-			}
-		}
-		if len(more) > 0 {
-			g.Answers = append(g.Answers, fmt.Sprintf("CPU per command of %s's primary against %s: %s", c.Targets[i].Name, c.Targets[i].Baseline, list(more)))
-		}
-	}
+	g.Answers = append(g.Answers, c.reasons()...)
 	var shapes []string
 	for i := range c.Plans {
 		if p := &c.Plans[i]; !p.Same && !slices.Contains(shapes, p.Operation) {

@@ -12,12 +12,13 @@ type jsonMember struct {
 	Values   map[string]float64 `json:"values"` // encoding/json sorts the names
 }
 
-// jsonBottleneck: member and role are absent when the limit is no single
+// jsonBottleneck: member, role and where are absent when the limit is no
 // member's.
 type jsonBottleneck struct {
 	Verdict  Limit          `json:"verdict"`
 	Member   string         `json:"member,omitempty"`
 	Role     string         `json:"role,omitempty"`
+	Where    string         `json:"where,omitempty"`
 	Evidence []jsonEvidence `json:"evidence"`
 	Also     []Limit        `json:"also,omitempty"`
 	Missing  []string       `json:"missing,omitempty"`
@@ -85,7 +86,7 @@ func newJSONBottleneck(b *Bottleneck) *jsonBottleneck {
 	if b == nil {
 		return nil
 	}
-	x := &jsonBottleneck{Verdict: b.Limit, Member: b.Member, Role: b.Role, Evidence: []jsonEvidence{}, Also: b.Also, Missing: b.Missing}
+	x := &jsonBottleneck{Verdict: b.Limit, Member: b.Member, Role: b.Role, Where: b.Where, Evidence: []jsonEvidence{}, Also: b.Also, Missing: b.Missing}
 	for i := range b.Evidence {
 		e := &b.Evidence[i]
 		y := jsonEvidence{Figure: e.Figure, Member: e.Member, Value: digits(e.Value), Text: e.text()}

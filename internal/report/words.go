@@ -65,15 +65,21 @@ func signed(p float64) string {
 	return s
 }
 
-// bound is signed even where it rounds to zero: the sign tells on which
-// side of zero it is.
+// bound writes an end of an interval with as many digits as tell it from
+// zero: the sign says whether the interval excludes it.
 func bound(ratio float64) string {
-	s := signed((ratio - 1) * 100)
-	if s == "0.0" && ratio > 1 {
-		return "+0.0"
+	p := (ratio - 1) * 100
+	s := signed(p)
+	for digits := 2; s == "0.0" && p != 0 && digits < 5; digits++ {
+		if x := strconv.FormatFloat(p, 'f', digits, 64); strings.Trim(x, "-0.") != "" {
+			s = x
+		}
 	}
-	if s == "0.0" && ratio < 1 {
+	switch {
+	case s == "0.0" && p < 0:
 		return "-0.0"
+	case p > 0 && s[0] != '+':
+		return "+" + s
 	}
 	return s
 }
