@@ -475,7 +475,7 @@ func downCloud(ctx context.Context, a *app, o *downOptions, name, project string
 	}
 	_ = os.Remove(a.stateRoot()) // if it was the last
 	if o.json {
-		return a.printJSON(map[string]any{"schema_version": 1, "environment": name, "removed": removed, "left": left})
+		return a.printJSON(map[string]any{"schema_version": 1, "environment": name, "removed": removed, "left": []gcp.Resource{}})
 	}
 	if removed.Total() == 0 {
 		c.Printf("%s: nothing to remove; the API lists nothing of it\n", name)
