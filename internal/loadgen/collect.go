@@ -134,6 +134,7 @@ type collector struct {
 	observed  bool // any attempt, by the client's monitor
 	clamped   int64
 	lag       time.Duration // most that a command of an open loop started late
+	lagEnd    time.Duration // when that command ended
 	last      time.Duration // end of the last command
 
 	// For finding out that the target is down.
@@ -217,7 +218,9 @@ func (c *collector) take(s *sample) {
 	in := c.interval(s.end)
 	t := &in.operations[s.op]
 	c.last = max(c.last, s.end)
-	c.lag = max(c.lag, s.lag())
+	if lag := s.lag(); lag > c.lag {
+		c.lag, c.lagEnd = lag, s.end
+	}
 	c.progress.take(s)
 	if s.attempts > 0 {
 		c.observed = true

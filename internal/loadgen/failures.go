@@ -3,6 +3,7 @@ package loadgen
 import (
 	"math"
 	"sync"
+	"time"
 
 	"github.com/mongo-sandbox/sandbox/internal/mongodb"
 )
@@ -17,14 +18,17 @@ type failures struct {
 type failure struct {
 	name string
 	text string // of the first error with that name
+	// at is when the command of that error ended, since the measured start.
+	at time.Duration
 	// unreachable: the error says that the target could not be reached.
 	unreachable bool
 	// timeout: the time that the command was given ran out.
 	timeout bool
 }
 
-// number returns the number of an error's name, 1 or more.
-func (f *failures) number(err error) uint16 {
+// number returns the number of an error's name, 1 or more. at is when the
+// command ended, since the measured start.
+func (f *failures) number(err error, at time.Duration) uint16 {
 	name := mongodb.ErrorName(err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -37,7 +41,7 @@ func (f *failures) number(err error) uint16 {
 		return math.MaxUint16 // servers have a few hundred codes
 	}
 	unreachable := name == mongodb.NameNetwork || name == mongodb.NameServerSelection
-	f.known = append(f.known, failure{name, brief(err).Error(), unreachable, mongodb.IsTimeout(err)})
+	f.known = append(f.known, failure{name, brief(err).Error(), at, unreachable, mongodb.IsTimeout(err)})
 	return uint16(len(f.known))
 }
 
@@ -47,12 +51,12 @@ func (f *failures) get(number uint16) failure {
 	return f.known[number-1]
 }
 
-// first is the text of the first error.
-func (f *failures) first() string {
+// first is the first error; the zero value when there was none.
+func (f *failures) first() failure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.known) == 0 {
-		return ""
+		return failure{}
 	}
-	return f.known[0].text
+	return f.known[0]
 }

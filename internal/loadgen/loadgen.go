@@ -116,7 +116,7 @@ func run(ctx context.Context, o Options, l limits) (*Result, error) {
 	r, resultErr := p.result()
 	err = errors.Join(err, resultErr)
 	if err == nil && r.Cell.Commands == 0 && r.Cell.Errors > 0 && !p.interrupted {
-		err = fmt.Errorf("run workload: %w: %s", ErrAllFailed, p.failures.first())
+		err = fmt.Errorf("run workload: %w: %s", ErrAllFailed, p.failures.first().text)
 	}
 	if err != nil {
 		r.Cell.Valid = false

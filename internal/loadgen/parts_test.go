@@ -106,16 +106,26 @@ func TestMicroseconds(t *testing.T) {
 
 func TestFailureNumbers(t *testing.T) {
 	var f failures
-	first := f.number(unreachableError())
-	second := f.number(errors.New("strange"))
-	if again := f.number(unreachableError()); first != 1 || second != 2 || again != 1 {
+	first := f.number(unreachableError(), time.Second)
+	second := f.number(errors.New("strange"), time.Second)
+	if again := f.number(unreachableError(), 2*time.Second); first != 1 || second != 2 || again != 1 {
 		t.Errorf("numbers %d, %d, %d; want 1, 2, 1", first, second, again)
 	}
 	if got := f.get(1); !got.unreachable || got.name != mongodb.NameNetwork || got.text != "refused" {
 		t.Errorf("failure 1 is %+v", got)
 	}
-	if f.get(2).unreachable || f.first() != "refused" {
-		t.Errorf("failure 2 is %+v, the first is %q", f.get(2), f.first())
+	if first := f.first(); f.get(2).unreachable || first.text != "refused" || first.at != time.Second {
+		t.Errorf("failure 2 is %+v, the first is %+v", f.get(2), first)
+	}
+}
+
+func TestMinute(t *testing.T) {
+	for at, want := range map[time.Duration]string{
+		0: "minute 0:00", 59999 * time.Millisecond: "minute 0:59", 601 * time.Second: "minute 10:01", 2 * time.Hour: "minute 120:00",
+	} {
+		if got := minute(at); got != want {
+			t.Errorf("%s is %q, want %q", at, got, want)
+		}
 	}
 }
 

@@ -167,13 +167,21 @@ func (p *phase) fingerprint() (text string, commands int64, complete bool) {
 	return o.Workload.Fingerprint(o.Iteration, commands, sums), commands, false
 }
 
+// minute writes a time since the measured start as the report does: minute
+// 10:01 is 601 seconds after it.
+func minute(at time.Duration) string {
+	s := int64(at / time.Second)
+	return fmt.Sprintf("minute %d:%02d", s/60, s%60)
+}
+
 // warnings are what a reader of the numbers must know.
 func (p *phase) warnings(cell *record.Cell) []string {
 	var texts []string
 	warn := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
 	o, c := &p.options, p.collector
 	if cell.Errors > 0 {
-		warn("%d of %d commands failed; the first: %s", cell.Errors, cell.Commands+cell.Errors, p.failures.first())
+		first := p.failures.first()
+		warn("%d of %d commands failed; the first, at %s: %s", cell.Errors, cell.Commands+cell.Errors, minute(first.at), first.text)
 	}
 	if cell.Client.ClientBound {
 		warn("the load generator used %.0f %% of its CPUs: it may be what limits the throughput", cell.Client.CPUPercent)
@@ -199,7 +207,8 @@ func (p *phase) warnings(cell *record.Cell) []string {
 	if o.Rate > 0 {
 		const tolerable = 100 * time.Millisecond
 		if c.lag > tolerable {
-			warn("a command started %s after it was due: the target or the load generator could not keep up with %g commands/s", c.lag.Round(time.Millisecond), o.Rate)
+			warn("a command started %s after it was due, and ended at %s: the target or the load generator could not keep up with %g commands/s",
+				c.lag.Round(time.Millisecond), minute(c.lagEnd), o.Rate)
 		}
 		if o.OpsLimit == 0 && !p.interrupted {
 			if due := dueBefore(o.Duration, o.Rate); due > sent {

@@ -73,7 +73,7 @@ func (w *worker) run(ctx context.Context) {
 			s.response = microseconds(ended - planned - outcome.Digesting)
 		}
 		if err != nil {
-			s.failure = p.failures.number(err)
+			s.failure = p.failures.number(err, ended)
 		}
 		w.publish(&s)
 		// A command counts as sent whatever became of it: an error does not

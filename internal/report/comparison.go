@@ -274,6 +274,9 @@ type ErrorCount struct {
 	// Share is Count divided by all commands sent in the target's cells of
 	// the group.
 	Share float64
+	// SlowestMS is the successful command of the operation type that took
+	// longest in these cells; 0 when there was none, or the type is unknown.
+	SlowestMS float64
 }
 
 // Plan is how the targets answered one query shape.

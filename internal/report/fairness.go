@@ -207,9 +207,11 @@ func (b *builder) checkCells(add addCheck) {
 }
 
 // cellName is a cell in words.
-func (b *builder) cellName(id record.CellID) string {
-	return fmt.Sprintf("%s at %s iteration %d", id.Target, b.c.Groups[b.c.groupOf(id.Size, id.Variant)].Label, id.Iteration)
+func (c *Comparison) cellName(id record.CellID) string {
+	return fmt.Sprintf("%s at %s iteration %d", id.Target, c.Groups[c.groupOf(id.Size, id.Variant)].Label, id.Iteration)
 }
+
+func (b *builder) cellName(id record.CellID) string { return b.c.cellName(id) }
 
 func (b *builder) eachCounted(f func(g, t int, in *CellInput)) {
 	for g := range b.counted {
@@ -263,36 +265,6 @@ func (b *builder) checkForeignLoad(add addCheck) {
 	if len(disturbed) > 0 {
 		add("Foreign load", Caution, "other processes used up to %s of the load host's CPU, more than %s in %s: %s",
 			percent(min(highest, 1)), percent(tolerableForeign), plural(len(disturbed), "cell", "cells"), list(disturbed))
-	}
-}
-
-func (b *builder) checkErrors(add addCheck) {
-	var failed, sent, retried int64
-	worst, where := 0.0, ""
-	b.eachCounted(func(_, _ int, in *CellInput) {
-		failed += in.Cell.Errors
-		retried += in.Cell.Retries
-		sent += in.Cell.Errors + in.Cell.Commands
-		if n := in.Cell.Errors + in.Cell.Commands; n > 0 {
-			if share := float64(in.Cell.Errors) / float64(n); share > worst {
-				worst, where = share, b.cellName(in.ID)
-			}
-		}
-	})
-	again := ""
-	if retried > 0 {
-		again = fmt.Sprintf("; the driver sent %s commands a second time", thousands(retried))
-	}
-	switch {
-	case sent == 0:
-	case failed == 0:
-		add("Errors", OK, "no command failed%s", again)
-	case worst > tolerableErrors:
-		add("Errors", Unfair, "%s of %s commands failed, most often %s of %s; failures are in no throughput and no latency, but commands that fail do other work%s",
-			thousands(failed), thousands(sent), percent(worst), where, again)
-	default:
-		add("Errors", Caution, "%s of %s commands failed (%s); failures are in no throughput and no latency%s",
-			thousands(failed), thousands(sent), percent(float64(failed)/float64(sent)), again)
 	}
 }
 

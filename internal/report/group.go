@@ -268,12 +268,15 @@ func (c *Comparison) difference(group int, target, metric, operation string) *Di
 func (b *builder) errorCounts() {
 	for g := range b.c.Groups {
 		for t := range b.c.Targets {
-			counts := map[string]int64{}
+			counts, slowest := map[string]int64{}, map[string]float64{}
 			var sent int64
 			for _, in := range b.counted[g][t] {
 				sent += in.Cell.Commands + in.Cell.Errors
 				for code, n := range in.Cell.ErrorCodes {
 					counts[code] += n
+				}
+				for name, o := range in.Cell.Operations {
+					slowest[name] = max(slowest[name], finite(o.LatencyMS.Max))
 				}
 			}
 			for _, key := range sortedKeys(counts, strings.Compare) {
@@ -283,7 +286,7 @@ func (b *builder) errorCounts() {
 				}
 				b.c.Errors = append(b.c.Errors, ErrorCount{
 					Group: g, Target: b.c.Targets[t].Name, Operation: operation, Code: code,
-					Count: counts[key], Share: float64(counts[key]) / float64(max(sent, 1)),
+					Count: counts[key], Share: float64(counts[key]) / float64(max(sent, 1)), SlowestMS: slowest[operation],
 				})
 			}
 		}

@@ -349,17 +349,6 @@ func (c *Comparison) planTable() *sheet {
 
 func (c *Comparison) cellsSection() section {
 	s := section{ID: "cells", Title: "Errors and every cell"}
-	errs := &sheet{
-		Caption: "Errors by code; failed commands are in no throughput and no latency",
-		Columns: []column{{Head: "size"}, {Head: "target"}, {Head: "operation"}, {Head: "code", Wrap: true}, {Head: "failed", Right: true}, {Head: "share", Right: true}},
-	}
-	for i := range c.Errors {
-		e := &c.Errors[i]
-		errs.Rows = append(errs.Rows, row{Cells: []cell{
-			{Text: c.Groups[e.Group].Label}, {Text: e.Target, Series: c.target(e.Target) + 1}, {Text: cmp.Or(e.Operation, none)}, {Text: e.Code},
-			{Text: thousands(e.Count), Tone: toneBad}, {Text: percent(e.Share)},
-		}})
-	}
 	t := &sheet{
 		Caption: "Every cell",
 		Columns: []column{
@@ -410,7 +399,7 @@ func (c *Comparison) cellsSection() section {
 		t.Rows = append(t.Rows, r)
 		previous = x
 	}
-	s.Blocks = append(s.Blocks, block{Table: errs})
+	s.Blocks = append(s.Blocks, block{Table: c.errorTable()})
 	s.Blocks = append(s.Blocks, c.troubleBlocks()...)
 	s.Blocks = append(s.Blocks, block{Table: t})
 	return s.withoutEmpty()

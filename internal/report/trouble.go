@@ -255,7 +255,7 @@ func (c *Comparison) troubleText() string {
 	known := true
 	for i := range c.Cells {
 		n := c.Cells[i].Result
-		if n == nil || c.Cells[i].State != StateCounted && c.Cells[i].State != StateRefused {
+		if !c.Cells[i].sound() {
 			continue
 		}
 		commands, errors, retries = plus(plus(commands, n.Commands), n.Errors), plus(errors, n.Errors), plus(retries, n.Retries)
@@ -314,13 +314,11 @@ type jsonTrouble struct {
 }
 
 func newJSONTrouble(c *Comparison, x *Cell) []jsonTrouble {
-	i := slices.IndexFunc(c.Timelines, func(t Timeline) bool {
-		return t.Group == c.groupOf(x.Size, x.Variant) && t.Target == x.Target && t.Iteration == x.Iteration
-	})
-	if i < 0 || x.State != StateCounted {
+	line := c.timeline(x)
+	if line == nil {
 		return nil
 	}
-	t := &c.Timelines[i].Trouble
+	t := &line.Trouble
 	var out []jsonTrouble
 	for k := range t.Stretches {
 		s := t.Stretches[k]
