@@ -123,8 +123,11 @@ func runBench(ctx context.Context, a *app, o *benchOptions) error {
 	if errors.Is(err, local.ErrBusy) {
 		return fail(exitUsage, err, "wait for its end: two at a time would measure each other")
 	}
+	if errors.Is(err, local.ErrWorking) {
+		return fail(exitUsage, err, "wait for its end")
+	}
 	if err != nil {
-		return err
+		return notUp(name, err)
 	}
 	defer release()
 	options := bench.Options{

@@ -311,7 +311,9 @@ func printEstimate(a *app, e *estimateOutput) {
 func priceText(e *estimateOutput) string {
 	text, about := "", "About"
 	if e.UpperBound {
-		about = "At most about"
+		if len(e.UnknownPrice) == 0 {
+			about = "At most about"
+		}
 		text = " Spot machines are counted at the price of standard ones; they cost less, by how much changes."
 	}
 	text = fmt.Sprintf("%s %.2f USD per hour in %s by list prices of %s, without traffic and taxes.", about, e.USDPerHour, e.Region, e.PricesOf) + text
@@ -325,6 +327,10 @@ func priceText(e *estimateOutput) string {
 func upCloud(ctx context.Context, a *app, o *upOptions, spec *environment.Spec) error {
 	const again = "`sandbox up` again goes on from here; `sandbox down` removes what there is"
 	c, started := a.console, a.now()
+	asked, err := a.refuseBusy(ctx, spec.Name, o.dial)
+	if err != nil {
+		return err
+	}
 	progress := newStepProgress(c)
 	closed := false
 	closeProgress := func() {
@@ -352,6 +358,11 @@ func upCloud(ctx context.Context, a *app, o *upOptions, spec *environment.Spec) 
 	if !plan.Empty() {
 		showChanges(a, spec, plan)
 		if err := approve(c, o.cloud.autoApprove, fmt.Sprintf("Do this in project %s?", preflight.Project)); err != nil {
+			return err
+		}
+	}
+	if asked { // the plan, and who approved of it, took their time
+		if _, err := a.refuseBusy(ctx, spec.Name, o.dial); err != nil {
 			return err
 		}
 	}

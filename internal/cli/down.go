@@ -8,6 +8,7 @@ import (
 
 	"github.com/mongo-sandbox/sandbox/internal/environment"
 	"github.com/mongo-sandbox/sandbox/internal/gcp"
+	"github.com/mongo-sandbox/sandbox/internal/local"
 )
 
 type downOptions struct {
@@ -46,6 +47,9 @@ func runDown(ctx context.Context, a *app, o *downOptions) error {
 	}
 	here := a.platformOf(name) != ""
 	removed, err := a.platform(name, "", nil).Down(ctx)
+	if errors.Is(err, local.ErrWorking) {
+		return fail(exitUsage, err, "wait for its end")
+	}
 	if err != nil {
 		return fail(exitCode(err), err, "`sandbox down` again goes on from here")
 	}

@@ -75,9 +75,6 @@ func runUp(ctx context.Context, a *app, o *upOptions) error {
 		return fail(exitUsage, fmt.Errorf("there is an environment %s on platform %s", spec.Name, exists), "`sandbox down` first, or give this one a name with --env")
 	}
 	if spec.Platform == environment.GCP {
-		if err := a.refuseBusy(ctx, spec.Name, o.dial); err != nil {
-			return err
-		}
 		return upCloud(ctx, a, o, spec)
 	}
 	started := time.Now()
@@ -86,6 +83,9 @@ func runUp(ctx context.Context, a *app, o *upOptions) error {
 	progress.close()
 	if errors.Is(err, local.ErrBusy) {
 		return fail(exitUsage, err, "wait for its end, or interrupt it and go on later with `sandbox bench --resume`")
+	}
+	if errors.Is(err, local.ErrWorking) {
+		return fail(exitUsage, err, "wait for its end")
 	}
 	if errors.Is(err, local.ErrChanged) {
 		return fail(exitUsage, err, "`sandbox down` first, then `sandbox up`")

@@ -26,7 +26,7 @@ func (p *Platform) lock(ctx context.Context) (unlock func(), err error) {
 		}
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			if time.Now().After(patience) || len(commandLine(holder)) > 0 {
-				return nil, fmt.Errorf("another sandbox command (pid %d) is working on this environment: wait for it to end", holder)
+				return nil, fmt.Errorf("another sandbox command (pid %d) %w", holder, ErrWorking)
 			}
 			// The holder is gone, or has the lock so freshly that it has not
 			// said so. A member that a killed Up was about to start keeps the
@@ -51,19 +51,30 @@ func (p *Platform) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
+// ErrWorking means that an up or a down is under way.
+var ErrWorking = errors.New("is working on this environment")
+
 // ErrBusy means that a bench is measuring the environment.
 var ErrBusy = errors.New("is measuring this environment")
 
 // HoldForBench keeps a second bench away from the environment, since each
 // would drop what the other has seeded and measure the other's load, and Up,
 // which would be measured with it. Down and Status are not kept out. A second
-// bench's error is ErrBusy. Like the lock it is gone with the process.
+// bench's error is ErrBusy, in the midst of an Up or Down it is ErrWorking, and
+// without an inventory ErrNoEnvironment. Like the lock it is gone with the
+// process.
 func (p *Platform) HoldForBench(ctx context.Context) (release func(), err error) {
 	unlock, err := p.lock(ctx) // not in the midst of an Up
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
+	if _, err := os.Stat(p.path(inventoryFile)); err != nil {
+		// A Down was quicker, and the lock has made the folder anew.
+		_ = os.Remove(p.path(lockFile))
+		_ = os.Remove(p.dir)
+		return nil, fmt.Errorf("%w (no %s)", ErrNoEnvironment, p.path(inventoryFile))
+	}
 	return p.holdForBench()
 }
 

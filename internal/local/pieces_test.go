@@ -204,7 +204,14 @@ func TestLockKeepsOthersOut(t *testing.T) {
 
 func TestOneBenchAtATime(t *testing.T) {
 	p := newPlatform(t, Options{})
+	if _, err := p.HoldForBench(t.Context()); !errors.Is(err, ErrNoEnvironment) || exists(p.dir) {
+		t.Errorf("a bench after a down: %v", err)
+	}
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	made := &environment.Inventory{Environment: "test", Platform: environment.Local}
+	if err := made.Write(p.path(inventoryFile)); err != nil {
 		t.Fatal(err)
 	}
 	release, err := p.HoldForBench(t.Context())
@@ -214,7 +221,7 @@ func TestOneBenchAtATime(t *testing.T) {
 	if _, err := newPlatform(t, Options{Dir: p.dir}).HoldForBench(t.Context()); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "pid "+strconv.Itoa(os.Getpid())) {
 		t.Errorf("the second bench: %v", err)
 	}
-	if _, err := p.Up(t.Context(), &environment.Spec{Name: "test", Platform: environment.Local}); !errors.Is(err, ErrBusy) || exists(p.path(inventoryFile)) {
+	if _, err := p.Up(t.Context(), &environment.Spec{Name: "test", Platform: environment.Local}); !errors.Is(err, ErrBusy) {
 		t.Errorf("up while a bench runs: %v", err)
 	}
 	release()
@@ -222,7 +229,7 @@ func TestOneBenchAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.HoldForBench(t.Context()); err == nil || errors.Is(err, ErrBusy) {
+	if _, err := p.HoldForBench(t.Context()); !errors.Is(err, ErrWorking) {
 		t.Errorf("a bench in the midst of an up: %v", err)
 	}
 	unlock()

@@ -117,7 +117,7 @@ func (b *builder) bottleneckInput(in *CellInput, members []MemberMetrics) bottle
 	t := &b.c.Targets[b.c.target(in.ID.Target)]
 	x.embedded = t.Engine == record.EngineEmbedded
 	for _, m := range t.Members {
-		if m.Role != "ARBITER" && !slices.ContainsFunc(members, func(x MemberMetrics) bool { return x.Member == m.Name }) {
+		if m.Role != arbiter && !slices.ContainsFunc(members, func(x MemberMetrics) bool { return x.Member == m.Name }) {
 			x.silent = append(x.silent, m.Name)
 		}
 	}

@@ -262,6 +262,8 @@ type Difference struct {
 	// Noise is the same ratio of the baseline measured a second time to
 	// itself; 0 when that was not done.
 	Noise float64
+	// targetKnown and baseKnown: that side's uncertainty is.
+	targetKnown, baseKnown bool
 }
 
 // ErrorCount counts failed commands by operation type and code.

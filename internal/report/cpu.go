@@ -17,20 +17,16 @@ type Interval struct{ Low, High float64 }
 // CPUInterval is the uncertainty of CPU per command, µs.
 type CPUInterval struct{ Primary, Secondary Interval }
 
-// cpuMetrics are CPU per command of the primary and of the secondaries.
-func cpuMetrics() []struct {
+// cpuMetric is CPU per command of the primary or of the secondaries.
+type cpuMetric struct {
 	name     string
 	of       func(*record.CPUPerCommand) float64
 	interval func(*CPUInterval) *Interval
 	reading  func(*cpuRound) float64
-} {
-	type row = struct {
-		name     string
-		of       func(*record.CPUPerCommand) float64
-		interval func(*CPUInterval) *Interval
-		reading  func(*cpuRound) float64
-	}
-	return []row{
+}
+
+func cpuMetrics() []cpuMetric {
+	return []cpuMetric{
 		{
 			MetricCPUPrimary, func(c *record.CPUPerCommand) float64 { return c.Primary },
 			func(i *CPUInterval) *Interval { return &i.Primary }, func(r *cpuRound) float64 { return r.primary },
@@ -271,7 +267,7 @@ func (c *Comparison) cpuTable() *sheet {
 		t.Note += " Intervals of one iteration are within-run only: they may not hold on other machines, nor on the same ones tomorrow."
 	}
 	if without {
-		t.Note += " There is no interval where a member was read in fewer than six moments of a target's only iteration."
+		t.Note += " There is no interval where too few readings of CPU time could be joined with the commands of a target's only iteration."
 	}
 	return t
 }

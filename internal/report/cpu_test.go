@@ -143,3 +143,22 @@ func TestCPURounds(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 }
+
+// CPU that is known of one of three iterations has an interval of that one.
+func TestCPUOfOneIterationIsWithinRun(t *testing.T) {
+	in := published(t)
+	for i := range in.Cells {
+		if in.Cells[i].ID.Target == "psmdb83" && in.Cells[i].ID.Iteration > 1 {
+			in.Cells[i].Cell.CPUUSPerCommand = nil
+		}
+	}
+	c := build(t, in)
+	for target, within := range map[string]bool{"psmdb80": false, "psmdb83": true} {
+		if d := c.difference(0, target, MetricCPUPrimary, AllOperations); d == nil || !d.Ratio.HasInterval() || d.Ratio.WithinRun != within {
+			t.Errorf("%s: %+v", target, d)
+		}
+	}
+	if d := c.difference(0, "psmdb83", MetricThroughput, AllOperations); d.Ratio.WithinRun {
+		t.Errorf("throughput: %+v", d.Ratio)
+	}
+}

@@ -22,8 +22,9 @@ import (
 // operation, seeded_bytes of the documents as BSON. counted says whether the
 // cell is part of the comparison.
 // warning repeats the banner of runs that the embedded engine answered.
-// timeouts and retries stand in the row of a cell alone, timeouts only where
-// they were recorded; error_codes counts failed commands: find/Timeout=3.
+// timeouts and retries stand in the row of a cell alone, where they were
+// counted; error_codes counts failed commands: find/Timeout=3;find/code 112=1.
+// iteration counts on through pooled runs: it is not that in run_id then.
 var csvHeader = [...]string{
 	"run_id", "started", "platform", "engine", "target", "requested_version", "actual_version",
 	"size", "variant", "iteration", "attempt", "state", "counted", "valid", "complete",
@@ -82,7 +83,7 @@ func renderCSV(w io.Writer, c *Comparison) error {
 				row = append(row, make([]string, 6)...)
 			}
 			row = append(row, n.Fingerprint, strconv.FormatInt(n.FingerprintCommands, 10), x.Reason, warning)
-			row = append(row, troubleFields(n, operation)...)
+			row = append(row, c.troubleFields(x, operation)...)
 			return writeRow(out, append(row, strconv.FormatInt(n.Seeding.Documents, 10), strconv.FormatInt(n.Seeding.Bytes, 10)), len(csvHeader))
 		}
 		if err := write(AllOperations, n.Commands, n.Errors, n.ThroughputPerS, n.LatencyMS, n.CPUUSPerCommand); err != nil {
@@ -104,10 +105,13 @@ func renderCSV(w io.Writer, c *Comparison) error {
 }
 
 // troubleFields are timeouts, retries and error codes of a row.
-func troubleFields(n *record.Cell, operation string) []string {
+func (c *Comparison) troubleFields(x *Cell, operation string) []string {
+	n := x.Result
 	timeouts, retries := "", ""
 	if operation == AllOperations {
-		retries = strconv.FormatInt(n.Retries, 10)
+		if line := c.timeline(x); line == nil || !line.Trouble.TimeoutsKnown || line.Trouble.RetriesKnown {
+			retries = strconv.FormatInt(n.Retries, 10)
+		}
 		if n.Timeouts != nil {
 			timeouts = strconv.FormatInt(*n.Timeouts, 10)
 		}
@@ -118,7 +122,7 @@ func troubleFields(n *record.Cell, operation string) []string {
 			codes = append(codes, fmt.Sprintf("%s=%d", code, n.ErrorCodes[code]))
 		}
 	}
-	return []string{timeouts, retries, strings.Join(codes, " ")}
+	return []string{timeouts, retries, strings.Join(codes, ";")}
 }
 
 // writeRow keeps text from being run as a formula by a spreadsheet, and

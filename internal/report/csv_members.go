@@ -9,8 +9,8 @@ import (
 
 // memberHeader names the columns of the members' CSV form: one row per counted
 // cell, member and figure. docs/bottleneck.md lists the figures and their
-// units; a figure that the member did not tell has no row. warning is as in
-// csvHeader.
+// units; a figure that the member did not tell has no row. iteration and warning are
+// as in csvHeader.
 var memberHeader = [...]string{
 	"run_id", "target", "size", "variant", "iteration", "attempt", "member", "member_state", "readings", "span_s", "figure", "value", "warning",
 }
@@ -32,7 +32,7 @@ func MembersCSV(c *Comparison) ([]byte, error) {
 		x := &c.Cells[i]
 		run := &c.Run
 		if k := c.target(x.Target); k >= 0 {
-			run = c.runOf(&c.Targets[k])
+			run = c.runAt(&x.CellID, &c.Targets[k])
 		}
 		for k := range x.Members {
 			m := &x.Members[k]

@@ -15,7 +15,7 @@ func (t *Target) CacheBytes() int64 {
 	least := int64(0)
 	for i := range t.Members {
 		m := &t.Members[i]
-		if m.Role == "ARBITER" {
+		if m.Role == arbiter {
 			continue
 		}
 		n, err := strconv.ParseFloat(m.Settings[cacheSetting], 64)

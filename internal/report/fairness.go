@@ -335,6 +335,9 @@ func (b *builder) checkRepetition(add addCheck) {
 	case len(single) > 0:
 		add(name, Caution, "one iteration at %s: those intervals are within-run only, blind to what differs from run to run and from machine to machine",
 			list(single))
+	case len(b.c.onePlacement()) > 0:
+		add(name, OK, "%d or more iterations of every cell, of several runs: intervals include what differs from iteration to iteration, and from machine to machine but at %s",
+			fewest, list(b.c.onePlacement()))
 	case b.c.pool != nil:
 		add(name, OK, "%d or more iterations of every cell, of several runs: intervals include what differs from iteration to iteration and from machine to machine", fewest)
 	default:

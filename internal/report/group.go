@@ -217,8 +217,18 @@ func (b *builder) pair(g, t, base int, spreads map[spreadKey]stats.Spread, emit 
 		if value <= 0 || baseValue <= 0 {
 			return
 		}
-		tSpread.Iterations, bSpread.Iterations = ts.Cells, bs.Cells
+		// What has no windows has a spread of none; readings of CPU may be
+		// missing in cells that have the rest.
+		for _, side := range []struct {
+			spread *stats.Spread
+			cells  int
+		}{{&tSpread, ts.Cells}, {&bSpread, bs.Cells}} {
+			if side.spread.Iterations == 0 {
+				side.spread.Iterations = side.cells
+			}
+		}
 		emit(Difference{
+			targetKnown: tSpread.Known(), baseKnown: bSpread.Known(),
 			Group: g, Target: ts.Target, Baseline: bs.Target, Metric: metric, Operation: operation,
 			Value: value, Base: baseValue, Ratio: stats.Compare(value, baseValue, tSpread, bSpread), Direction: direction,
 		})
@@ -330,8 +340,8 @@ func (b *builder) absence(id record.CellID, target *Target) string {
 	switch {
 	case reason != "":
 		return reason
-	case target.Down != "":
-		return "the target was down: " + target.Down
+	case b.c.downAt(&id, target) != "":
+		return "the target was down: " + b.c.downAt(&id, target)
 	case b.c.runAt(&id, target).Finished == nil:
 		return "not run yet: the run has not finished"
 	}

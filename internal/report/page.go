@@ -252,7 +252,7 @@ func (c *Comparison) machineTable() *sheet {
 			var values []string
 			for k := range c.Targets[i].Members {
 				m := &c.Targets[i].Members[k]
-				if v := f.of(m); m.Role != "ARBITER" && v != "" && !slices.Contains(values, v) {
+				if v := f.of(m); m.Role != arbiter && v != "" && !slices.Contains(values, v) {
 					values = append(values, v)
 				}
 			}

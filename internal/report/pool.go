@@ -23,6 +23,8 @@ const (
 // pooling says where the iterations of pooled runs come from. They are
 // numbered through, in the order of the runs.
 type pooling struct {
+	// down is Input.Down of every run.
+	down       []map[string]string
 	placements []int // by run, from 0
 	count      int   // of placements
 	// iterations of a size, by run.
@@ -47,6 +49,15 @@ func (c *Comparison) runAt(id *record.CellID, t *Target) *record.Run {
 	}
 	run, _ := c.pool.origin(id.Size, id.Iteration)
 	return &c.Runs[run].Run
+}
+
+// downAt is why a target was given up in the run that a cell belongs to.
+func (c *Comparison) downAt(id *record.CellID, t *Target) string {
+	if c.pool == nil {
+		return t.Down
+	}
+	run, _ := c.pool.origin(id.Size, id.Iteration)
+	return c.pool.down[run][t.Name]
 }
 
 // runIteration is an iteration's number in its run, which its commands are
@@ -352,6 +363,7 @@ func pooled(inputs []Input, labels []string, placements []int) Input {
 		for _, text := range in.Damage {
 			out.Damage = append(out.Damage, prefix+text)
 		}
+		out.pool.down = append(out.pool.down, in.Down)
 		for name, reason := range in.Down {
 			out.Down[name] = joinReasons(out.Down[name], prefix+reason)
 		}
@@ -373,10 +385,31 @@ func pooled(inputs []Input, labels []string, placements []int) Input {
 	return out
 }
 
+// onePlacement names the groups in which a difference between pooled runs
+// rests on one placement of a target.
+func (c *Comparison) onePlacement() (labels []string) {
+	if c.pool == nil {
+		return nil
+	}
+	for i := range c.Differences {
+		d := &c.Differences[i]
+		label := c.Groups[d.Group].Label
+		if d.Metric == MetricThroughput && d.Operation == AllOperations && d.Ratio.HasInterval() && d.Ratio.Placements < 2 && !slices.Contains(labels, label) {
+			labels = append(labels, label)
+		}
+	}
+	return labels
+}
+
 // checkPlacements says what comes of pooling runs, and how many placements
 // stand behind it.
 func (c *Comparison) checkPlacements(add addCheck) {
 	const name = "Placements"
+	if blind := c.onePlacement(); len(blind) > 0 {
+		add(name, Caution, "%d runs on %d sets of machines are pooled, but at %s some target has cells of one set only: those intervals are blind to what differs from machine to machine",
+			len(c.Runs), c.Placements, list(blind))
+		return
+	}
 	text := fmt.Sprintf("%d runs on %d sets of machines, each made anew, are pooled: intervals include what differs from machine to machine", len(c.Runs), c.Placements)
 	if c.Placements == 2 {
 		add(name, Caution, "%s, with one degree of freedom for each target; they hold, and are wide: a third placement would narrow them most", text)

@@ -176,6 +176,61 @@ func TestTwoPlacements(t *testing.T) {
 	if len(c.Missing) != 4 {
 		t.Errorf("%+v", c.Missing)
 	}
+	if x := c.check("Placements"); x.Status != Caution || !strings.Contains(x.Text, "at 1k some target has cells of one set only") {
+		t.Errorf("%+v", x)
+	}
+	if x := c.check("Repetition"); x.Status != OK || !strings.HasSuffix(x.Text, "from machine to machine but at 1k") {
+		t.Errorf("%+v", x)
+	}
+}
+
+// A target that went down in one run did not in the other.
+func TestPooledRunsKeepTheirReasons(t *testing.T) {
+	a, b := placementRun(t, 0, 0.04), placementRun(t, 1, 0.04)
+	a.Down = map[string]string{"b": "connection refused"}
+	unfinished := func(in *Input, keep func(CellInput) bool) {
+		in.Cells = slices.DeleteFunc(slices.Clone(in.Cells), func(c CellInput) bool { return !keep(c) })
+		in.Run.Finished = nil
+	}
+	unfinished(&a, func(c CellInput) bool { return c.ID.Target != "b" || c.ID.Size == 1000 })
+	unfinished(&b, func(c CellInput) bool { return c.ID.Size == 1000 })
+	c := combined(t, Options{}, a, b)
+	var got []string
+	for _, m := range c.Missing {
+		got = append(got, fmt.Sprintf("%s %d: %s", m.Target, m.Iteration, m.Reason))
+	}
+	want := []string{
+		"a 2: not run yet: the run has not finished",
+		"b 1: the target was down: connection refused",
+		"b 2: not run yet: the run has not finished",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Rows of the members' form bear the run that they are from.
+func TestPooledMembersKeepTheirRun(t *testing.T) {
+	inputs := []Input{placementRun(t, 0, 0.04), placementRun(t, 1, 0.04)}
+	for i := range inputs {
+		inputs[i].Cells = slices.Clone(inputs[i].Cells)
+		for k := range inputs[i].Cells {
+			cell := &inputs[i].Cells[k]
+			cell.Samples = (&forge{t: t}).readings(cell, 1, []memberLoad{{machineCPU: 0.5}, {machineCPU: 0.4}, {machineCPU: 0.3}})
+		}
+	}
+	text, err := MembersCSV(combined(t, Options{}, inputs...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		id, _, _ := strings.Cut(line, ",")
+		rows[id]++
+	}
+	if rows[inputs[0].Run.ID] == 0 || rows[inputs[0].Run.ID] != rows[inputs[1].Run.ID] {
+		t.Errorf("%v", rows)
+	}
 }
 
 // Runs on the same machines are iterations of one placement.

@@ -137,17 +137,26 @@ func (c *Comparison) responseUnknown() string {
 	var without []string
 	for i := range c.Differences {
 		d := &c.Differences[i]
-		if d.Metric != MetricResponseMean || d.Ratio.HasInterval() || slices.Contains(without, d.Target) {
+		if d.Metric != MetricResponseMean || d.Ratio.HasInterval() {
 			continue
 		}
-		if service := c.difference(d.Group, d.Target, MetricMean, AllOperations); service != nil && service.Ratio.HasInterval() {
-			without = append(without, d.Target)
+		service := c.difference(d.Group, d.Target, MetricMean, AllOperations)
+		if service == nil || !service.Ratio.HasInterval() {
+			continue
+		}
+		for _, side := range []struct {
+			name  string
+			known bool
+		}{{d.Target, d.targetKnown}, {d.Baseline, d.baseKnown}} {
+			if !side.known && !slices.Contains(without, side.name) {
+				without = append(without, side.name)
+			}
 		}
 	}
 	if len(without) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Those of %s have no intervals: the record has response times of whole cells only, as an earlier version of sandbox made it.", list(without))
+	return fmt.Sprintf(" Of %s the record has response times of whole cells only, as an earlier version of sandbox made it: where they are compared there is no interval.", list(without))
 }
 
 // responseDifferenceTable has the differences of what is in the

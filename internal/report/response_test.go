@@ -52,7 +52,7 @@ func TestResponseTimes(t *testing.T) {
 		row[4].Text != none || row[5].Text != "too little data" {
 		t.Errorf("the row of a target that queues is %+v", row)
 	}
-	if !strings.Contains(differences.Note, "Those of psmdb80 and psmdb83 have no intervals: the record has response times of whole cells only") {
+	if !strings.Contains(differences.Note, "Of psmdb80, mongo9 and psmdb83 the record has response times of whole cells only") {
 		t.Errorf("%s", differences.Note)
 	}
 	if d := c.difference(2, "psmdb83", MetricResponseP99, AllOperations); d == nil || d.Ratio.HasInterval() {

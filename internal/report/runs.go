@@ -253,7 +253,7 @@ func commonGroups(inputs []Input, labels []string) (common []groupKey, left []st
 	for i := range inputs {
 		found := false
 		for _, c := range inputs[i].Cells {
-			if c.Status != record.Counted || c.Cell == nil || !c.Cell.Valid {
+			if !counts(c) {
 				continue
 			}
 			found = true

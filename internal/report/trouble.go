@@ -107,8 +107,10 @@ type troubleKind struct {
 	of    func(*TroubleStretch) int64
 }
 
+const failuresPanel = "failed commands"
+
 var troubleKinds = [...]troubleKind{
-	{"failed commands", func(*Trouble) bool { return true }, func(s *TroubleStretch) int64 { return s.Errors }},
+	{failuresPanel, func(*Trouble) bool { return true }, func(s *TroubleStretch) int64 { return s.Errors }},
 	{"timeouts", func(t *Trouble) bool { return t.TimeoutsKnown }, func(s *TroubleStretch) int64 { return s.Timeouts }},
 	{"retries", func(t *Trouble) bool { return t.RetriesKnown }, func(s *TroubleStretch) int64 { return s.Retries }},
 }
@@ -133,7 +135,7 @@ func (c *Comparison) troubleFigure() *figure {
 					n := kind.of(s)
 					occurred = occurred || n > 0
 					point := coursePoint{at: s.StartS + step/2, value: float64(n)}
-					if text := s.codesText(); text != "" {
+					if text := s.codesText(); text != "" && kind.what == failuresPanel {
 						point.more = ": " + text
 					}
 					points = append(points, point)

@@ -16,8 +16,8 @@ type Ratio struct {
 	// the interval is blind to what differs from run to run.
 	WithinRun bool
 	// Placements is the smaller number of sets of machines that a side was
-	// measured on, if that is a level of its own on both; else 0, and the
-	// interval is blind to what differs from machine to machine.
+	// measured on, if that is a level of its own on both, else 0. With less
+	// than 2 the interval is blind to what differs from machine to machine.
 	Placements int
 	// Detectable is the true relative difference (0.03 is 3 %) whose interval
 	// would have excluded 1 with probability Power; 0 when there is no
