@@ -78,6 +78,7 @@ func answersRun(t testing.TB, change func(iteration int, o *record.Outcome)) Inp
 	in := small(t)
 	in.Run.Settings.RecordOutcomes = true
 	in.Run.Settings.ReadPreference = "primary"
+	in.Run.CommandLine = commandLine(&in.Run)
 	for i := range in.Cells {
 		c := &in.Cells[i]
 		var commands []int64

@@ -54,7 +54,7 @@ func Build(in Input) (*Comparison, error) {
 	if len(in.Run.Targets) == 0 {
 		return nil, errors.New("the record names no target")
 	}
-	b := &builder{in: &in, read: map[*CellInput]*cellCourse{}, c: &Comparison{Run: in.Run, Runs: in.Runs, pool: in.pool, Baseline: in.Run.Baseline}}
+	b := &builder{in: &in, read: map[*CellInput]*cellCourse{}, c: &Comparison{Run: in.Run, Runs: in.Runs, pool: in.pool, asked: asked{in.Options, in.labels}, Baseline: in.Run.Baseline}}
 	if in.pool != nil {
 		b.c.Placements = in.pool.count
 	}

@@ -22,6 +22,7 @@ type Comparison struct {
 	// pooled.
 	Placements int
 	pool       *pooling
+	asked      asked
 	// Baseline is the target that the others are compared with, unless
 	// Target.Baseline says otherwise.
 	Baseline string

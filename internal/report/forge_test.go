@@ -53,17 +53,15 @@ var mixShares = []struct {
 
 func newForge(t testing.TB, targets []record.Target, sizes []record.Size, duration time.Duration) *forge {
 	started := time.Date(2026, 11, 6, 9, 30, 0, 0, time.UTC)
-	finished := started.Add(7 * time.Hour)
 	return &forge{t: t, noise: 0.015, between: 0.003, window: 60, grid: 400,
 		run: record.Run{
-			SchemaVersion: record.SchemaVersion, ID: "20261106-093000-first-look", Started: started, Finished: &finished,
+			SchemaVersion: record.SchemaVersion, ID: "20261106-093000-first-look", Started: started, Finished: &started,
 			Environment: "mongodb-9-first-look", Platform: "gcp", Engine: record.EngineMongod, Order: "sequential",
-			Tool:        record.Tool{Version: "v0.3.0", Commit: "c68c204", GoVersion: "go1.26.8", OS: "linux", Arch: "amd64"},
-			CommandLine: []string{"sandbox", "bench", "-var-file", "mongodb-9-first-look.tfvars", "--sizes", "1M:3,4M,8M", "--duration", "30m"},
+			Tool: record.Tool{Version: "v0.3.0", Commit: "c68c204", GoVersion: "go1.26.8", OS: "linux", Arch: "amd64"},
 			Settings: record.Settings{
 				Workload: "flights", Seed: 178477, Workers: 16, OpsPerWorker: 250000,
-				Mix:         map[string]int{"find": 60, "update": 20, "delete": 10, "insert": 5, "bulk_insert": 5},
-				InsertBatch: 10, FindBatch: 10, FindLimit: 5, Duration: duration, ReadPreference: "secondary",
+				Mix:         map[string]int{"find": 60, "update": 20, "delete": 10, "insert": 5, "bulk_insert": 5, "aggregate": 0},
+				InsertBatch: 10, FindBatch: 10, FindLimit: 5, Duration: duration, ReadPreference: "secondary", Explain: true,
 			},
 			Sizes: sizes, Baseline: targets[0].Name, Targets: targets, Interval: 5 * time.Minute,
 			Files:    []record.InputFile{{Name: "mongodb-9-first-look.tfvars", SHA256: digest("file"), Text: "replsets = {}\n"}},
@@ -156,8 +154,60 @@ func values[T any](list []T) iter.Seq2[T, error] {
 	}
 }
 
+// commandLine asks for the run as it is: what is not the default of a flag
+// has its flag.
+func commandLine(r *record.Run) []string {
+	s := &r.Settings
+	line := []string{"sandbox", "bench"}
+	for _, file := range r.Files {
+		line = append(line, "-var-file", file.Name)
+	}
+	var sizes []string
+	for _, size := range r.Sizes {
+		sizes = append(sizes, fmt.Sprintf("%s:%d", size.Label, size.Iterations))
+	}
+	line = append(line, "--sizes", strings.Join(sizes, ","), "--duration", flagDuration(s.Duration.Seconds()))
+	for _, flag := range []struct {
+		name, value string
+		given       bool
+	}{
+		{"--order", r.Order, r.Order != "interleaved"},
+		{"--interval", r.Interval.String(), r.Platform == "gcp" && r.Interval != 5*time.Minute},
+		{"--ops-per-worker", fmt.Sprint(s.OpsPerWorker), s.OpsPerWorker != 250_000},
+		{"--read-preference", s.ReadPreference, s.ReadPreference != "primary"},
+		{"--rate", fmt.Sprint(s.Rate), s.Rate != 0},
+		{"--op-timeout", s.OpTimeout.String(), s.OpTimeout != 0},
+	} {
+		if flag.given {
+			line = append(line, flag.name, flag.value)
+		}
+	}
+	if s.RecordOutcomes {
+		line = append(line, "--record-outcomes")
+	}
+	if slices.ContainsFunc(r.Targets, func(t record.Target) bool { return t.AAOf != "" }) {
+		line = append(line, "--aa")
+	}
+	return line
+}
+
+// finish is when the run ends whose cells these are.
+func finish(r *record.Run, cells []CellInput) *time.Time {
+	at := r.Started
+	for i := range cells {
+		if i > 0 {
+			at = at.Add(r.Interval)
+		}
+		seeding := time.Duration(cells[i].Cell.Seeding.DurationS * float64(time.Second))
+		at = at.Add(seeding + r.Settings.Duration + r.Settings.Duration/90) // and what comes before and after
+	}
+	at = at.Truncate(time.Second)
+	return &at
+}
+
 // input forges all cells of the run.
 func (f *forge) input() Input {
+	f.run.CommandLine = commandLine(&f.run)
 	in := Input{Run: f.run, Down: map[string]string{}, Failed: map[AttemptKey]string{}}
 	for _, size := range f.run.Sizes {
 		for iteration := 1; iteration <= size.Iterations; iteration++ {
@@ -165,6 +215,9 @@ func (f *forge) input() Input {
 				in.Cells = append(in.Cells, f.cell(t.Name, size.Documents, iteration))
 			}
 		}
+	}
+	if in.Run.Finished != nil {
+		in.Run.Finished = finish(&in.Run, in.Cells)
 	}
 	return in
 }
@@ -288,6 +341,7 @@ func forgeStandIn(t testing.TB) Input {
 	f = newForge(t, targets, []record.Size{{Documents: 1000, Label: "1k", Iterations: 2}, {Documents: 4000, Label: "4k", Iterations: 2}, {Documents: 8000, Label: "8k", Iterations: 2}}, 10*time.Second)
 	f.window, f.older = 1, true
 	f.run.Engine, f.run.Platform, f.run.Environment, f.run.ID = record.EngineEmbedded, "local", "quickstart", "20261106-093000-quickstart"
+	f.run.Files[0].Name = "quickstart.tfvars"
 	f.run.Settings.OpsPerWorker = 2000
 	f.run.Order = "interleaved"
 	f.run.Interval = 0

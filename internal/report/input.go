@@ -25,8 +25,10 @@ type Input struct {
 	// notPooled says why not, when that was asked.
 	pool      *pooling
 	notPooled string
-	// Options are what was asked for beside the record.
+	// Options are what was asked for beside the record, labels how the runs
+	// were to be called; none unless that was asked for.
 	Options Options
+	labels  []string
 }
 
 // Options change what a record is asked, not what is in it.

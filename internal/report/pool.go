@@ -72,6 +72,7 @@ func (c *Comparison) runIteration(size int64, iteration int) int {
 
 // combine puts runs together, pooled or apart.
 func combine(inputs []Input, labels []string, o Options) (Input, error) {
+	given := labels
 	labels, err := labelRuns(inputs, labels)
 	if err != nil {
 		return Input{}, err
@@ -83,7 +84,7 @@ func combine(inputs []Input, labels []string, o Options) (Input, error) {
 		switch placements, reason = poolable(inputs, labels); {
 		case reason == "" && (pool == PoolAlways || !o.namesRun(&inputs[0].Run)):
 			out = pooled(inputs, labels, placements)
-			out.Options = o
+			out.Options, out.labels = o, given
 			return out, nil
 		case pool == PoolAlways:
 			return Input{}, &RequestError{"the runs cannot be pooled: " + reason, "without --pool always they are listed apart"}
@@ -92,7 +93,7 @@ func combine(inputs []Input, labels []string, o Options) (Input, error) {
 	if out, err = Join(inputs, labels); err != nil {
 		return out, err
 	}
-	out.Options, out.notPooled = o, reason
+	out.Options, out.labels, out.notPooled = o, given, reason
 	return out, nil
 }
 

@@ -80,9 +80,9 @@ func (c *Comparison) settings(r *record.Run, run int, add func(name, value strin
 	add("order", r.Order)
 	add("read preference", x.ReadPreference)
 	add("write concern", cmp.Or(x.WriteConcern, "the server's default"))
-	if x.OpTimeout > 0 {
-		add("op-timeout", x.OpTimeout.String())
-	}
+	add("op-timeout", timeoutText(x.OpTimeout))
+	add("explain", onOff(x.Explain))
+	add("record-outcomes", onOff(x.RecordOutcomes))
 	add("tool", strings.TrimSpace(fmt.Sprintf("sandbox %s %s", r.Tool.Version, r.Tool.Commit)))
 	add("built and run with", fmt.Sprintf("%s on %s/%s", r.Tool.GoVersion, r.Tool.OS, r.Tool.Arch))
 	if m := r.LoadHost; m != (record.MachineFacts{}) {
@@ -109,9 +109,10 @@ func (c *Comparison) fileTable(head *RunHead) *sheet {
 // recipes are the whole way from nothing to this report, to be copied.
 func (c *Comparison) recipes() []block {
 	if len(c.Runs) == 0 {
-		blocks := recipe(&c.Run)
+		blocks := recipe(&c.Run, c.asked.flags())
 		if len(blocks) > 0 && madeByBench(&c.Run) {
-			blocks = append(blocks, c.fingerprintRecipe()...)
+			blocks = append(blocks, block{Text: strings.TrimSpace(defaultsNote + " " + c.timeText())})
+			blocks = slices.Concat(blocks, c.machinesRecipe(), c.rateRecipe(), c.fingerprintRecipe())
 		}
 		return blocks
 	}
@@ -120,54 +121,63 @@ func (c *Comparison) recipes() []block {
 	for i := range c.Runs {
 		r := &c.Runs[i].Run
 		blocks = append(blocks, block{Text: fmt.Sprintf("Run %s:", c.Runs[i].Label)})
-		blocks = append(blocks, recipe(r)...)
+		blocks = append(blocks, recipe(r, nil)...)
 		compare = append(compare, r.ID)
 	}
-	blocks = append(blocks, block{Text: "With all records in runs/:"}, block{Code: []string{shellQuote(compare)}})
+	blocks = append(blocks, block{Text: defaultsNote + " With all records in runs/:"}, block{Code: commandLines(append(compare, c.asked.flags()...))})
 	return append(blocks, c.fingerprintRecipe()...)
 }
+
+// defaultsNote says why the commands do not show every setting.
+const defaultsNote = "Flags that are not given, be it the seed, the workers or the mix, have the defaults of that version of sandbox: what they came to is under Settings."
 
 // madeByBench tells a run of a bench from one of the load generator alone.
 func madeByBench(r *record.Run) bool { return len(r.CommandLine) > 1 && r.CommandLine[1] == "bench" }
 
-// recipe repeats one run.
-func recipe(r *record.Run) []block {
+// recipe repeats one run and its report, which is asked for with flags.
+func recipe(r *record.Run, flags []string) []block {
 	if len(r.CommandLine) == 0 {
 		return nil
 	}
+	show := commandLines(append([]string{"sandbox", "report"}, flags...))
 	if !madeByBench(r) {
-		return []block{{Code: []string{shellQuote(r.CommandLine), "sandbox report"}}}
+		return []block{{Code: append(commandLines(r.CommandLine), show...)}}
 	}
-	up := []string{"sandbox", "up"}
-	var commands []string
+	commands, up := upCommand(r)
+	var blocks []block
+	if len(r.Files) > 0 {
+		commands = append(commands, commandLines(up)...)
+		blocks = append(blocks, block{Text: "With this record in runs/ and sandbox " + cmp.Or(r.Tool.Version, "of the version below") +
+			". The first lines write the environment's files from the copies in the record" + variablesNote(r.Variables)})
+	}
+	down := append([]string{"sandbox", "down"}, environmentFlag(r.Environment)...)
+	return append(blocks, block{Code: slices.Concat(commands, commandLines(r.CommandLine), show, commandLines(down))})
+}
+
+// upCommand makes the run's environment from files that the first lines
+// write.
+func upCommand(r *record.Run) (files, up []string) {
+	up = []string{"sandbox", "up"}
 	named := "" // the environment, by the first file
 	for i, f := range r.Files {
 		name := path.Base(f.Name)
 		if strings.HasPrefix(name, "-") {
 			name = "./" + name
 		}
-		commands = append(commands, fmt.Sprintf("jq -j '.files[%d].text' %s > %s",
+		files = append(files, fmt.Sprintf("jq -j '.files[%d].text' %s > %s",
 			i, shellQuote([]string{"runs/" + r.ID + "/run.json"}), shellQuote([]string{name})))
 		up = append(up, "-var-file", name)
 		if i == 0 {
 			named = strings.TrimSuffix(strings.TrimSuffix(name, ".json"), ".tfvars")
 		}
 	}
-	var blocks []block
-	if len(r.Files) > 0 {
-		if r.Environment != "" && r.Environment != named {
-			up = append(up, "-env", r.Environment)
-		}
-		if r.Platform != "" {
-			up = append(up, "--platform", r.Platform)
-		}
-		up = append(up, variableFlags(r.Variables)...)
-		commands = append(commands, shellQuote(up))
-		blocks = append(blocks, block{Text: "With this record in runs/ and sandbox " + cmp.Or(r.Tool.Version, "of the version below") +
-			". The first lines write the environment's files from the copies in the record" + variablesNote(r.Variables)})
+	if r.Environment != "" && r.Environment != named {
+		up = append(up, "-env", r.Environment)
 	}
-	commands = append(commands, shellQuote(r.CommandLine), "sandbox report", shellQuote(append([]string{"sandbox", "down"}, environmentFlag(r.Environment)...)))
-	return append(blocks, block{Code: commands})
+	if r.Platform != "" {
+		up = append(up, "--platform", r.Platform)
+	}
+	return files, append(up, variableFlags(r.Variables)...)
 }
 
 // variableFlags set again what was set outside of files.
@@ -234,15 +244,20 @@ func (c *Comparison) fingerprintRecipe() []block {
 	if fingerprint == "" {
 		return []block{{Text: "No worker sent enough commands for a fingerprint that `sandbox workload fingerprint` could recompute; with a longer --duration there is one."}}
 	}
-	what := "a whole pass"
+	what := "the whole pass"
 	first := []string{"sandbox", "workload", "fingerprint", "--size", fmt.Sprint(size), "--iteration", fmt.Sprint(c.runIteration(size, iteration))}
 	if commands > 0 {
-		what = fmt.Sprintf("the first %s commands of every worker", thousands(commands))
+		what = fmt.Sprintf("every worker's first %s commands", thousands(commands))
 		first = append(first, "--commands", fmt.Sprint(commands))
 	}
 	command := c.workloadCommand(first)
+	text := fmt.Sprintf("Whether sandbox still makes the same commands can be checked without any server. This makes those of %s at %s documents, iteration %d, again and prints their fingerprint, which was %s",
+		what, thousands(size), c.runIteration(size, iteration), fingerprint)
+	if len(c.Fairness.Sequences) > 1 {
+		text += ". The other fingerprints of the table that ends this page are checked likewise, with their --size and --iteration, and --commands where they are over fewer than the pass"
+	}
 	return []block{
-		{Text: fmt.Sprintf("The fingerprint of %s needs no server; other sizes and iterations likewise. This prints %s, if the commands are still the same:", what, fingerprint)},
+		{Text: text + ":"},
 		{Code: command},
 	}
 }
@@ -272,6 +287,20 @@ func durationText(d time.Duration) string {
 		return "none"
 	}
 	return seconds(d.Seconds())
+}
+
+func timeoutText(d time.Duration) string {
+	if d == 0 {
+		return "none"
+	}
+	return timeLimit(d.Seconds())
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
 }
 
 func warmupText(s *record.Settings) string {

@@ -607,7 +607,7 @@ func TestRecipe(t *testing.T) {
 		change(&in.Run)
 		c := &Comparison{Run: in.Run}
 		var lines []string
-		for _, b := range recipe(&c.Run) {
+		for _, b := range recipe(&c.Run, nil) {
 			lines = append(lines, b.Code...)
 		}
 		return strings.Join(lines, "\n")
@@ -643,7 +643,8 @@ sandbox down -env quickstart`,
 				r.Files = []record.InputFile{{Name: "quickstart.tfvars"}}
 				r.Variables = []record.Variable{{Name: "ldap_servers", Value: "[redacted]", Sensitive: true}, {Name: "replsets", Value: `{ rs1 = {} }`}}
 			}, `jq -j '.files[0].text' runs/r1/run.json > quickstart.tfvars
-sandbox up -var-file quickstart.tfvars --platform gcp -var 'ldap_servers=[redacted]' -var 'replsets={ rs1 = {} }'
+sandbox up -var-file quickstart.tfvars --platform gcp -var 'ldap_servers=[redacted]' \
+  -var 'replsets={ rs1 = {} }'
 sandbox bench --sizes 1k
 sandbox report
 sandbox down -env quickstart`,

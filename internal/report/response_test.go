@@ -15,6 +15,7 @@ import (
 func TestResponseTimes(t *testing.T) {
 	in := published(t)
 	in.Run.Settings.Rate = 4000
+	in.Run.CommandLine = commandLine(&in.Run)
 	for i := range in.Cells {
 		cell := *in.Cells[i].Cell
 		factor := 2.0

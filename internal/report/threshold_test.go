@@ -227,6 +227,7 @@ func again(t *testing.T, factor float64) Input {
 		c.ID.Target, cell.Target, c.Cell = second.Name, second.Name, &cell
 		in.Cells = append(in.Cells, c)
 	}
+	in.Run.CommandLine, in.Run.Finished = commandLine(&in.Run), finish(&in.Run, in.Cells)
 	return in
 }
 

@@ -171,7 +171,7 @@ func (c *Comparison) limitBlocks() []block {
 	t := &sheet{
 		Caption: "What limited throughput",
 		Columns: []column{{Head: "size"}, {Head: "target"}, {Head: "limited by", Whole: true}, {Head: "cells", Right: true}, {Head: "evidence", Wrap: true}},
-		Note: "The first rule that held, by fixed thresholds: docs/bottleneck.md lists them, their reasons and what they do not prove. " +
+		Note: "The first rule that held, by fixed thresholds. Which rules there are, why these thresholds and what they do not prove is told in the source repository of sandbox, in docs/bottleneck.md. " +
 			"Cells: how many of the target's cells have this verdict; the evidence is the first one's.",
 	}
 	previous := -1
