@@ -105,9 +105,10 @@ func (b *builder) checkCommands(add addCheck) {
 		add(name, Caution, "fingerprints equal in %d of %d size and iteration pairs; in %d too few commands were sent to prove it (a longer --duration or a smaller --ops-per-worker would)",
 			same, len(sequences), unproven)
 	default:
-		over := thousands(commands)
+		over, uncovered := thousands(commands), ""
 		if sent := b.fewestSent(); sent > commands {
 			over += " of at least " + thousands(sent)
+			uncovered = b.uncovered()
 		}
 		shortest := ""
 		if perWorker > 0 && perWorker < b.c.Run.Settings.OpsPerWorker {
@@ -117,7 +118,7 @@ func (b *builder) checkCommands(add addCheck) {
 		if n := len(sequences); n > 1 {
 			pairs = fmt.Sprintf("all %d size and iteration pairs", n)
 		}
-		add(name, OK, "fingerprints equal in %s, over %s commands per target%s", pairs, over, shortest)
+		add(name, OK, "fingerprints equal in %s, over %s commands per target%s%s", pairs, over, shortest, uncovered)
 	}
 }
 
@@ -166,19 +167,10 @@ func (b *builder) checkParity(add addCheck) {
 }
 
 func (b *builder) checkCells(add addCheck) {
-	asked, incomplete := 0, 0
+	asked := 0
 	for g := range b.c.Groups {
 		for t := range b.c.Targets {
 			asked += b.asked(g, t)
-		}
-	}
-	for g := range b.counted {
-		for t := range b.counted[g] {
-			for _, in := range b.counted[g][t] {
-				if !in.Cell.Complete {
-					incomplete++
-				}
-			}
 		}
 	}
 	counted := asked - len(b.c.Missing)
@@ -197,13 +189,7 @@ func (b *builder) checkCells(add addCheck) {
 	default:
 		add("Cells", OK, "all %d cells are valid", asked)
 	}
-	pass := b.c.Run.Settings.OpsPerWorker * int64(b.c.Run.Settings.Workers)
-	if incomplete > 0 {
-		add("Passes", Caution, "%d of %d cells did not send the whole pass of %s commands; fingerprints are compared on the prefix that all sent",
-			incomplete, counted, thousands(pass))
-	} else if counted > 0 {
-		add("Passes", OK, "every cell sent the whole pass of %s commands", thousands(pass))
-	}
+	b.checkPasses(counted, add)
 }
 
 // cellName is a cell in words.
