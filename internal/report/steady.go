@@ -218,6 +218,7 @@ func (b *builder) checkSteady(add addCheck) {
 	var unsteady []string
 	known, counted := 0, 0
 	least, from := 0.0, 0.0
+	var worst *Cell // of which least can be told
 	advise := true
 	for i := range b.c.Cells {
 		c := &b.c.Cells[i]
@@ -229,7 +230,9 @@ func (b *builder) checkSteady(add addCheck) {
 			continue
 		}
 		known++
-		least = max(least, c.Steady.Detectable)
+		if worst == nil || c.Steady.Detectable > least {
+			least, worst = c.Steady.Detectable, c
+		}
 		if c.Steady.Reached {
 			continue
 		}
@@ -251,15 +254,16 @@ func (b *builder) checkSteady(add addCheck) {
 		}
 		add(name, Caution, "not reached in %s: %s", strings.Join(unsteady, "; "), advice)
 	default:
-		status, some := OK, "every cell"
+		status, some := OK, "any cell"
 		if known < counted {
-			some = fmt.Sprintf("the %d of %d cells that are long enough to tell", known, counted)
+			some = fmt.Sprintf("any of the %d of %d cells that are long enough to tell", known, counted)
 		}
-		text := fmt.Sprintf("no trend and no jump found in throughput and mean latency of %s; in the worst, a drift of throughput has to come to %s of its mean over the measured time to be found with a probability of %.0f %%",
-			some, stats.Percent(least), stats.Power*100)
+		text := fmt.Sprintf("no steady rise or fall and no jump was found in the throughput or mean latency of %s. The test sees least in %s: "+
+			"throughput would have to change by %s from the start of the measured time to its end to be noticed there with a probability of %.0f %%",
+			some, b.cellName(worst.CellID), stats.Percent(least), stats.Power*100)
 		smallest, found := b.c.smallestReal()
 		if found && least > smallest {
-			text += fmt.Sprintf(": more than the smallest difference in throughput that is reported (%s)", percent(smallest))
+			text += fmt.Sprintf(". So a drift as large as the smallest difference in throughput that is reported (%s) may have gone unseen", percent(smallest))
 		}
 		if least > steadyVague || found && least > smallest {
 			status = Caution

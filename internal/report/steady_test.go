@@ -139,16 +139,24 @@ func TestCheckSteadySaysWhatItMisses(t *testing.T) {
 		status      Status
 		text        string
 	}{
-		{"nothing to compare with", 0.08, nil, OK, "a drift of throughput has to come to 8.0 % of its mean over the measured time to be found with a probability of 80 %"},
+		{"nothing to compare with", 0.08, nil, OK, "sees least in b at 1k iteration 2: throughput would have to change by 8.0 % from the start of the measured time to its end to be noticed there with a probability of 80 %"},
 		{"more than a tenth", 0.11, nil, Caution, "11 %"},
 		{"less than the difference", 0.04, []Difference{difference(1.1, 1.05, 1.15), difference(1.01, 0.99, 1.03)}, OK, "80 %"},
-		{"more than the smallest one", 0.04, []Difference{difference(0.9, 0.85, 0.95), difference(1.03, 1.01, 1.05)}, Caution, "more than the smallest difference in throughput that is reported (3.0 %)"},
+		{"more than the smallest one", 0.04, []Difference{difference(0.9, 0.85, 0.95), difference(1.03, 1.01, 1.05)}, Caution, ". So a drift as large as the smallest difference in throughput that is reported (3.0 %) may have gone unseen"},
 	} {
-		b := &builder{c: &Comparison{Differences: test.differences, Cells: []Cell{
-			{State: StateCounted, Steady: &Steady{Known: true, Reached: true, Detectable: test.detectable}},
-		}}}
+		cell := func(target string, iteration int, detectable float64) Cell {
+			return Cell{
+				CellID: record.CellID{Target: target, Size: 1000, Variant: record.DefaultVariant, Iteration: iteration},
+				State:  StateCounted, Steady: &Steady{Known: true, Reached: true, Detectable: detectable},
+			}
+		}
+		b := &builder{c: &Comparison{
+			Differences: test.differences, Groups: []Group{{Size: 1000, Variant: record.DefaultVariant, Label: "1k"}},
+			Cells: []Cell{cell("a", 1, 0.02), cell("b", 2, test.detectable), cell("c", 1, 0.03)},
+		}}
 		b.checkSteady(func(name string, status Status, format string, args ...any) {
-			if text := fmt.Sprintf(format, args...); status != test.status || !strings.Contains(text, test.text) {
+			text := fmt.Sprintf(format, args...)
+			if unseen := strings.Contains(text, "may have gone unseen"); unseen != strings.Contains(test.text, "unseen") || status != test.status || !strings.Contains(text, test.text) {
 				t.Errorf("%s: %s, %s", test.name, status, text)
 			}
 		})
