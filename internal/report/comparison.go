@@ -120,6 +120,9 @@ type Summary struct {
 	// DatasetDocuments and DatasetBytes (of BSON) are what was seeded, 0 when
 	// unknown.
 	DatasetDocuments, DatasetBytes int64
+	// Unplanned are the operation types of which no plan was recorded, without
+	// inserts, which have none.
+	Unplanned []string
 }
 
 // Shown tells whether the summary may stand beside the others.
@@ -292,12 +295,24 @@ type Plan struct {
 	Targets []TargetPlan
 }
 
+// PlanRelation says whether two targets plan a query shape alike.
+type PlanRelation string
+
+// The relations of a target's plans to its baseline's.
+const (
+	PlanUnknown   PlanRelation = ""          // of a baseline, and where one of the two was not explained
+	PlanSame      PlanRelation = "same"      // the same plans were seen
+	PlanDifferent PlanRelation = "different" // one of them was seen on one side only
+)
+
 // TargetPlan is the plan of a shape on one target.
 type TargetPlan struct {
 	// Variants are the distinct plans seen, "LIMIT > FETCH > IXSCAN …", by
 	// how often and then by name; none when nothing was explained.
 	Variants []string
 	Samples  int
+	// Against says how they compare with those of the target's own baseline.
+	Against PlanRelation
 	// Per document returned (or changed), over the samples.
 	KeysPerReturned      float64
 	DocumentsPerReturned float64

@@ -139,6 +139,8 @@ type jsonSummary struct {
 	ResponseMS     *record.Latency          `json:"response_ms,omitempty"`
 	Operations     map[string]jsonOperation `json:"operations"`
 	CPU            *jsonCPU                 `json:"cpu_us_per_command"`
+	// Unplanned are operation types without a recorded plan.
+	Unplanned []string `json:"operations_without_plan,omitempty"`
 }
 
 // jsonComparison: ratio is target divided by baseline; low and high bound its
@@ -218,6 +220,9 @@ type jsonTargetPlan struct {
 	Plans                        []string `json:"plans"`
 	KeysExaminedPerReturned      float64  `json:"keys_examined_per_returned"`
 	DocumentsExaminedPerReturned float64  `json:"documents_examined_per_returned"`
+	// AgainstBaseline is absent for a baseline and where one of the two was
+	// not explained.
+	AgainstBaseline PlanRelation `json:"against_baseline,omitempty"`
 	// Latency is that of the shape's operation type.
 	Latency *jsonPlanLatency `json:"latency,omitempty"`
 }
@@ -277,6 +282,7 @@ func newJSON(c *Comparison) *jsonReport {
 				Target: s.Target, Size: group.Size, Variant: group.Variant, Iterations: s.Cells, Refused: s.Refused,
 				DatasetDocuments: s.DatasetDocuments, DatasetBytes: s.DatasetBytes, CacheBytes: c.Targets[i].CacheBytes(), Commands: s.Commands,
 				Errors: s.Errors, DurationS: s.DurationS, ThroughputPerS: s.ThroughputPerS, LatencyMS: s.LatencyMS, ResponseMS: s.ResponseMS, Operations: operations, CPU: newJSONCPU(s.CPU, &s.CPUInterval),
+				Unplanned: s.Unplanned,
 			})
 		}
 	}
@@ -317,7 +323,7 @@ func newJSON(c *Comparison) *jsonReport {
 		for t, plan := range p.Targets {
 			if plan.Samples > 0 {
 				x.Targets = append(x.Targets, jsonTargetPlan{
-					c.Targets[t].Name, plan.Samples, plan.Variants, digits(plan.KeysPerReturned), digits(plan.DocumentsPerReturned), newJSONPlanLatency(&plan),
+					c.Targets[t].Name, plan.Samples, plan.Variants, digits(plan.KeysPerReturned), digits(plan.DocumentsPerReturned), plan.Against, newJSONPlanLatency(&plan),
 				})
 			}
 		}

@@ -295,58 +295,6 @@ func (c *Comparison) whySection() section {
 	return s.withoutEmpty()
 }
 
-func (c *Comparison) planTable() *sheet {
-	t := &sheet{
-		Caption: "Query plans, by explain of sampled commands after the measured time",
-		Columns: []column{{Head: "sizes", Wrap: true}, {Head: "shape", Wrap: true}, {Head: "plans", Whole: true}, {Head: "target"}, {Head: "plan", Wrap: true}, {Head: "keys/doc", Right: true}, {Head: "docs/doc", Right: true}},
-		Note:    "keys/doc and docs/doc: index keys and documents examined per document returned or changed.",
-	}
-	// Plans that are the same at several sizes are shown once.
-	type shown struct {
-		sizes []string
-		cells [][]cell
-		same  bool
-	}
-	var all []shown
-	for i := range c.Plans {
-		p := &c.Plans[i]
-		x := shown{sizes: []string{c.Groups[p.Group].Label}, same: p.Same}
-		for k := range p.Targets {
-			plan := &p.Targets[k]
-			if plan.Samples == 0 {
-				continue
-			}
-			verdict, name := cell{Text: "DIFFERENT", Tone: toneCaution}, cell{Text: c.Targets[k].Name, Series: k + 1}
-			if p.Same {
-				verdict, name = cell{Text: "same", Tone: toneMuted}, cell{Text: "all", Tone: toneMuted}
-			}
-			x.cells = append(x.cells, []cell{
-				{Text: p.Shape}, verdict, name, {Text: strings.Join(plan.Variants, " or ")},
-				{Text: number(plan.KeysPerReturned)}, {Text: number(plan.DocumentsPerReturned)},
-			})
-			if p.Same {
-				break
-			}
-		}
-		k := slices.IndexFunc(all, func(y shown) bool {
-			return slices.EqualFunc(x.cells, y.cells, slices.Equal)
-		})
-		if k >= 0 {
-			all[k].sizes = append(all[k].sizes, x.sizes...)
-		} else {
-			all = append(all, x)
-		}
-	}
-	for _, x := range all {
-		for i, cells := range x.cells {
-			r := row{First: i == 0 && len(t.Rows) > 0, Cells: append([]cell{{Text: strings.Join(x.sizes, ", "), Repeat: i > 0}}, cells...)}
-			r.Cells[1].Repeat, r.Cells[2].Repeat = i > 0, i > 0
-			t.Rows = append(t.Rows, r)
-		}
-	}
-	return t
-}
-
 func (c *Comparison) cellsSection() section {
 	s := section{ID: "cells", Title: "Errors and every cell"}
 	t := &sheet{

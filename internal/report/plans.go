@@ -42,17 +42,48 @@ func (b *builder) plans() {
 		for _, k := range shapes {
 			p := Plan{Group: g, Operation: k.operation, Shape: k.shape, Same: true, Targets: make([]TargetPlan, len(b.c.Targets))}
 			var first []string
+			seenOn := make([][]string, len(b.c.Targets))
 			for t := range b.c.Targets {
 				p.Targets[t] = targetPlan(seen[t][k])
 				b.joinLatency(&p.Targets[t], g, t, k.operation)
-				if v := slices.Sorted(slices.Values(p.Targets[t].Variants)); len(v) > 0 {
-					if first != nil && !slices.Equal(first, v) {
+				if seenOn[t] = slices.Sorted(slices.Values(p.Targets[t].Variants)); len(seenOn[t]) > 0 {
+					if first != nil && !slices.Equal(first, seenOn[t]) {
 						p.Same = false
 					}
-					first = v
+					first = seenOn[t]
+				}
+			}
+			for t := range b.c.Targets {
+				base := b.c.target(b.c.Targets[t].Baseline)
+				if base < 0 || len(seenOn[t]) == 0 || len(seenOn[base]) == 0 {
+					continue
+				}
+				p.Targets[t].Against = PlanDifferent
+				if slices.Equal(seenOn[t], seenOn[base]) {
+					p.Targets[t].Against = PlanSame
 				}
 			}
 			b.c.Plans = append(b.c.Plans, p)
+		}
+		b.unplanned(g)
+	}
+}
+
+// unplanned lists, per target, the operation types that have plans and of
+// which none was recorded.
+func (b *builder) unplanned(g int) {
+	for t := range b.c.Groups[g].Summaries {
+		s := &b.c.Groups[g].Summaries[t]
+		if !s.Shown() {
+			continue
+		}
+		for _, o := range s.Operations {
+			recorded := slices.ContainsFunc(b.c.Plans, func(p Plan) bool {
+				return p.Group == g && p.Operation == o.Type && p.Targets[t].Samples > 0
+			})
+			if !recorded && o.Type != "insertOne" && o.Type != "insertMany" {
+				s.Unplanned = append(s.Unplanned, o.Type)
+			}
 		}
 	}
 }

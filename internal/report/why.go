@@ -320,59 +320,6 @@ func (c *Comparison) meanMembers(g int, target string) []MemberMetrics {
 	return out
 }
 
-// planDifferenceBlocks join plans that differ with how long their operation
-// type took.
-func (c *Comparison) planDifferenceBlocks() []block {
-	t := &sheet{
-		Caption: "Different plans, and how long their operation type took",
-		Columns: []column{
-			{Head: "size"}, {Head: "operation"}, {Head: "target"}, {Head: "plan", Wrap: true}, {Head: "mean ms", Right: true},
-			{Head: "diff ", Right: true, Diff: true}, {Head: "95 % interval", Right: true},
-		},
-		Note: "The latency is that of all commands of the operation type; * the 95 % interval of the difference from " + c.baselineWords() + " excludes zero." + c.noiseNote() + " A different plan beside a different latency is a lead, not a proof: " +
-			"compare it with the operation types whose plans are the same.",
-	}
-	same, all := 0, 0
-	for i := range c.Plans {
-		p := &c.Plans[i]
-		all++
-		if p.Same {
-			same++
-			continue
-		}
-		first := true
-		for k := range p.Targets {
-			plan := &p.Targets[k]
-			if plan.Samples == 0 || plan.MeanMS == 0 {
-				continue
-			}
-			r := row{First: first && len(t.Rows) > 0, Cells: []cell{
-				{Text: c.Groups[p.Group].Label, Repeat: !first}, {Text: p.Operation, Repeat: !first}, {Text: c.Targets[k].Name, Series: k + 1},
-				{Text: strings.Join(plan.Variants, " or ")}, {Text: number(plan.MeanMS)},
-			}}
-			switch {
-			case c.Targets[k].Baseline == "":
-				r.Cells = append(r.Cells, cell{Text: "base ", Tone: toneMuted}, noCell())
-			case plan.Difference == nil:
-				r.Cells = append(r.Cells, noCell(), noCell())
-			default:
-				r.Cells = append(r.Cells, marked(plan.Difference), cell{Text: interval(plan.Difference.Ratio)})
-			}
-			t.Rows = append(t.Rows, r)
-			first = false
-		}
-	}
-	var blocks []block
-	switch {
-	case all == 0:
-	case same == all:
-		blocks = append(blocks, block{Text: "Every query shape had the same plan on all targets at every size: plans explain no difference in latency."})
-	default:
-		blocks = append(blocks, block{Table: t})
-	}
-	return blocks
-}
-
 // whyGlance says what limited the targets, and where CPU per command and
 // plans differ.
 func (c *Comparison) whyGlance() glance {
@@ -385,17 +332,7 @@ func (c *Comparison) whyGlance() glance {
 		}
 	}
 	g.Answers = append(g.Answers, c.reasons()...)
-	var shapes []string
-	for i := range c.Plans {
-		if p := &c.Plans[i]; !p.Same && !slices.Contains(shapes, p.Operation) {
-			shapes = append(shapes, p.Operation)
-		}
-	}
-	if len(shapes) > 0 {
-		g.Answers = append(g.Answers, "query plans differ for "+list(shapes))
-	} else if len(c.Plans) > 0 && len(c.Targets) > 1 {
-		g.Answers = append(g.Answers, "query plans are the same on all targets")
-	}
+	g.Answers = append(g.Answers, c.planAnswers()...)
 	if len(g.Answers) == 0 {
 		g.Answers = []string{"cannot say: nothing was recorded of the members and of the plans"}
 		g.Tone = toneMuted
