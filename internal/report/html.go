@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -45,12 +46,22 @@ func renderHTML(w io.Writer, c *Comparison) error {
 	return nil
 }
 
+// numberAndUnit finds what belongs on one line: 5 %, 30 min, 2 h 5 min.
+var numberAndUnit = regexp.MustCompile(`[0-9] (?:%|(?:h [0-9]+ min|per second|commands/s|[KMG]iB|min|ms|µs|s|h)\b)`)
+
+// keepUnits keeps numbers and their units on one line, by spaces that do not
+// break. What is to be copied must not go through it.
+func keepUnits(s string) string {
+	return numberAndUnit.ReplaceAllStringFunc(s, func(m string) string { return strings.ReplaceAll(m, " ", "\u00a0") })
+}
+
 // parsePage takes a millisecond; a package variable would be state.
 func parsePage() (*template.Template, error) {
 	return template.New("page").Funcs(template.FuncMap{
 		"add":    func(a, b int) int { return a + b },
 		"lookOf": lookOf,
 		"mark":   checkMark,
+		"keep":   keepUnits,
 	}).Parse(pageHTML)
 }
 

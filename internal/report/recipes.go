@@ -120,7 +120,7 @@ func (c *Comparison) rateRecipe() []block {
 	}
 	x := &c.Groups[smallest]
 	rate := x.unhurriedRate()
-	text := fmt.Sprintf("How long users who keep arriving would wait takes another run, with --rate: it starts commands when they are due, whatever the answers. "+
+	text := fmt.Sprintf("To see how long users who keep arriving would wait takes another run, with --rate: it starts commands when they are due, whatever the answers. "+
 		"%s per second are %.0f %% of what the slowest target did at %s", number(rate), unhurried*100, x.Label)
 	if len(others) > 0 {
 		text += fmt.Sprintf("; take %s, each in a run of its own", list(others))

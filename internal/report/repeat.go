@@ -251,7 +251,7 @@ func (c *Comparison) fingerprintRecipe() []block {
 		first = append(first, "--commands", fmt.Sprint(commands))
 	}
 	command := c.workloadCommand(first)
-	text := fmt.Sprintf("Whether sandbox still makes the same commands can be checked without any server. This makes those of %s at %s documents, iteration %d, again and prints their fingerprint, which was %s",
+	text := fmt.Sprintf("Whether sandbox still makes the same commands can be checked without any server. This makes the commands of %s at %s documents, iteration %d, once more and prints their fingerprint, which was %s",
 		what, thousands(size), c.runIteration(size, iteration), fingerprint)
 	if len(c.Fairness.Sequences) > 1 {
 		text += ". The other fingerprints of the table that ends this page are checked likewise, with their --size and --iteration, and --commands where they are over fewer than the pass"

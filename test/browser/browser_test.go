@@ -349,6 +349,46 @@ func TestPointsByKeyboard(t *testing.T) {
 	}
 }
 
+// A point that has the focus keeps its colours within an outline, and its tip
+// lies on no other point of its series.
+func TestTips(t *testing.T) {
+	x := open(t, filepath.Join(golden, "published.html"))
+	x.do(chromedp.KeyEvent(kb.Tab)) // the focus comes by keyboard
+	seen := evaluate[[]string](x, `(function () {
+  var out = [];
+  document.querySelectorAll("svg.chart [tabindex]").forEach(function (p) {
+    var name = p.getAttribute("aria-label"), look = function () { var s = getComputedStyle(p); return s.fill + " " + s.stroke; };
+    var before = look();
+    p.scrollIntoView({ block: "center" });
+    p.focus();
+    if (look() !== before) out.push(name + ": from " + before + " to " + look());
+    if (getComputedStyle(p).outlineStyle !== "solid") out.push(name + ": no outline");
+    var tip = document.getElementById("tip").getBoundingClientRect(), series = /\bt\d+\b/.exec(p.getAttribute("class"))[0];
+    p.closest("figure").querySelectorAll(".chart .point." + series + ", .chart .dot." + series + ", .chart .bar." + series).forEach(function (o) {
+      var r = o.getBoundingClientRect();
+      if (r.left < tip.right && r.right > tip.left && r.top < tip.bottom && r.bottom > tip.top) out.push(name + ": its tip lies on " + (o === p ? "itself" : o.querySelector("title").textContent));
+    });
+    out.push("");
+  });
+  return out;
+})()`)
+	points := 0
+	for _, text := range seen {
+		if text == "" {
+			points++
+		} else {
+			t.Error(text)
+		}
+	}
+	if points < 30 {
+		t.Errorf("%d points", points)
+	}
+	for i, point := range []string{"#differences .point", "#throughput-by-size .bar.t2", "#throughput-over-time .course.t2"} {
+		evaluate[bool](x, fmt.Sprintf(`(function (p) { p.scrollIntoView({ block: "center" }); p.focus(); return true; })(document.querySelector(%q))`, point))
+		x.picture(fmt.Sprintf("published-tip-%d.png", i+1), chromedp.CaptureScreenshot())
+	}
+}
+
 // The figures of the Markdown form stand alone.
 func TestFigureFiles(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(golden, "published", "report-figures", "*.svg"))
