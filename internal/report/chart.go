@@ -39,6 +39,8 @@ type chart struct {
 	Marks []mark
 	// Cut: an interval goes on beyond the scale; an arrow says where.
 	Cut bool
+	// OffZero: the vertical axis starts elsewhere, and says so.
+	OffZero bool
 }
 
 // mark is one SVG element. Coordinates are text, ready to be written.
@@ -188,10 +190,13 @@ const (
 	marginBottom = 30
 )
 
+// axisTicks is about how many steps a vertical axis has.
+const axisTicks = 5
+
 // yAxis draws a vertical axis from 0 or from the first tick and returns the
 // scale.
 func (c *chart) yAxis(unit string, low, high float64) func(float64) float64 {
-	at := ticks(low, high, 5)
+	at := ticks(low, high, axisTicks)
 	first, last := at[0], at[len(at)-1]
 	bottom := float64(c.H - marginBottom)
 	height := bottom - marginTop
@@ -330,17 +335,15 @@ const (
 	halfChart = 436
 )
 
-// whiskersNote explains the whiskers of bars.
-const whiskersNote = " Whiskers: the 95 % interval of the difference from the baseline, drawn on the baseline's value; where a bar has none, there was too little data for one."
-
 func (c *Comparison) throughputFigure() *figure {
 	f := &figure{
 		ID: "throughput-by-size", Title: "Throughput by size", Legend: c.legend(),
-		Caption: "Successful commands per second, more is better, with the difference from " + c.baselineWords() + "." + whiskersNote,
+		Caption: "Successful commands per second, more is better, with the difference from " + c.baselineWords() + ".",
 		Alt:     c.barsAlt("successful commands per second"),
 	}
 	if groups := c.groupBars(MetricThroughput, "commands/s", func(s *Summary) float64 { return s.ThroughputPerS }); len(groups) > 0 {
 		f.Charts = []chart{barChart("Throughput"+c.chartMark(), "commands/s", wideChart, 320, groups)}
+		f.Caption += c.whiskersNote(groups)
 	}
 	f.noteCuts()
 	return f
@@ -350,15 +353,18 @@ func (c *Comparison) latencyFigure() *figure {
 	f := &figure{
 		ID: "latency-by-size", Title: "Latency by size", Legend: c.legend(),
 		Caption: "Service time of successful commands in milliseconds, less is better: the mean, and what 50, 95, 99 and 99.9 % of the commands did not exceed. " +
-			"Each panel has its own scale, from zero." + whiskersNote + c.tailNote(),
+			"Each panel has its own scale, from zero.",
 		Alt: c.barsAlt("mean, p50, p95, p99 and p99.9 of the service time in milliseconds, a panel each"),
 	}
+	var bars []barGroup
 	for _, m := range latencyMetrics {
 		groups := c.groupBars(m.metric, "ms "+m.head, func(s *Summary) float64 { return s.latency(&m) })
 		if len(groups) > 0 {
 			f.Charts = append(f.Charts, barChart(upperFirst(m.head)+c.chartMark(), "ms", halfChart, 270, groups))
+			bars = append(bars, groups...)
 		}
 	}
+	f.Caption += c.whiskersNote(bars) + c.tailNote()
 	f.noteCuts()
 	return f
 }
@@ -367,9 +373,10 @@ func (c *Comparison) cpuFigure() *figure {
 	f := &figure{
 		ID: "cpu-per-command", Title: "CPU per command by size", Legend: c.legend(),
 		Caption: "Server CPU time, user and system, per successful command in microseconds, less is better; that of the secondaries is the sum over all of them. " +
-			"Each panel has its own scale, from zero." + whiskersNote,
+			"Each panel has its own scale, from zero.",
 		Alt: c.barsAlt("server CPU per command in microseconds, the primary and the secondaries a panel each"),
 	}
+	var bars []barGroup
 	for _, m := range []struct {
 		metric, title string
 		of            func(*Summary) float64
@@ -379,8 +386,10 @@ func (c *Comparison) cpuFigure() *figure {
 	} {
 		if groups := c.groupBars(m.metric, "µs CPU per command", m.of); len(groups) > 0 {
 			f.Charts = append(f.Charts, barChart(m.title+c.chartMark(), "µs", halfChart, 250, groups))
+			bars = append(bars, groups...)
 		}
 	}
+	f.Caption += c.whiskersNote(bars)
 	f.noteCuts()
 	return f
 }

@@ -46,8 +46,6 @@ func (c *Comparison) courses(g int, of func(*Timeline) (step float64, points []c
 	return out
 }
 
-const courseNote = "One line per iteration, the first of each target drawn strongest. The vertical axis starts at zero unless it says otherwise."
-
 func (c *Comparison) throughputCourse() *figure {
 	f := &figure{
 		ID: "throughput-over-time", Title: "Throughput over time", Legend: c.legend(),
@@ -63,11 +61,12 @@ func (c *Comparison) throughputCourse() *figure {
 		})
 		if len(lines) > 0 {
 			if f.Caption == "" {
-				f.Caption = fmt.Sprintf("Successful commands per second, means over %s. ", seconds(lines[0].step)) + courseNote
+				f.Caption = fmt.Sprintf("Successful commands per second, means over %s. ", seconds(lines[0].step))
 			}
 			f.course(c, g, "throughput", "commands/s", lines)
 		}
 	}
+	f.Caption += f.linesNote()
 	return f
 }
 
@@ -112,7 +111,7 @@ func (c *Comparison) latencyCourse() *figure {
 			f.course(c, g, "p99 latency", "ms", p99)
 		}
 	}
-	f.Caption += tail + ". " + courseNote
+	f.Caption += tail + ". " + f.linesNote()
 	return f
 }
 
@@ -184,7 +183,9 @@ func courseChart(title, unit string, lines []course) chart {
 	scale := unit
 	if low > 0.5*high && !lines[0].counts { // the lines would be squeezed into the top
 		bottom = low - (high-low)*0.15
-		scale += "; the axis does not start at zero"
+		if ch.OffZero = ticks(bottom, high, axisTicks)[0] > 0; ch.OffZero {
+			scale += "; the axis does not start at zero"
+		}
 	}
 	ch.text("title", "start", 6, 16, title)
 	if bottom == 0 {

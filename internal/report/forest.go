@@ -9,15 +9,13 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/stats"
 )
 
-const forestNote = "Point: the difference. Line: its 95 % interval. A line that touches zero means that no difference was detected. " +
-	"A hollow point has no interval: there was too little data."
-
 func (c *Comparison) differenceFigure() *figure {
 	f := &figure{
-		ID: "differences", Title: "Differences from " + c.baselineWords() + " and how sure they are", Caption: forestNote, Legend: c.besideBaseline(),
+		ID: "differences", Title: "Differences from " + c.baselineWords() + " and how sure they are", Legend: c.besideBaseline(),
 		Alt: "Differences of throughput and mean latency from " + c.baselineWords() + " by size, each a point on the line of its 95 % interval.",
 	}
 	label := func(d *Difference) string { return c.Groups[d.Group].Label }
+	var all []*Difference
 	for _, m := range []struct{ metric, title string }{{MetricThroughput, "Throughput"}, {MetricMean, "Mean latency"}} {
 		var rows []*Difference
 		for i := range c.Differences {
@@ -27,8 +25,10 @@ func (c *Comparison) differenceFigure() *figure {
 		}
 		if len(rows) > 0 {
 			f.Charts = append(f.Charts, c.forest(m.title+", difference in %"+c.chartMark(), rows, forestTicks(rows), label))
+			all = append(all, rows...)
 		}
 	}
+	f.Caption = forestNote(all)
 	f.noteCuts()
 	return f
 }
@@ -80,7 +80,7 @@ func (c *Comparison) operationFigure(metric int) *figure {
 			}
 		}
 	}
-	f.Caption = "Service time of each operation type, left is better; all panels have one scale. " + forestNote
+	f.Caption = "Service time of each operation type, left is better; all panels have one scale. " + forestNote(all)
 	if intervals >= 20 {
 		f.Caption += fmt.Sprintf(" Of these %d intervals about %d would exclude zero even if nothing differed.", intervals, (intervals+10)/20)
 	}

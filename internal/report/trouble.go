@@ -151,13 +151,13 @@ func (c *Comparison) troubleFigure() *figure {
 			unit := "in " + seconds(lines[0].step)
 			if f.Caption == "" {
 				f.Caption = fmt.Sprintf("Commands of counted cells that failed, those of them that ran out of time, and attempts that the driver repeated, counted in stretches of %s "+
-					"by when the command ended; a panel for what occurred. ", seconds(lines[0].step)) + courseNote
+					"by when the command ended; a panel for what occurred. ", seconds(lines[0].step))
 			}
 			f.course(c, g, kind.what, unit, lines)
 		}
 	}
 	if f.Caption != "" {
-		f.Caption += c.troubleUnknown()
+		f.Caption += f.linesNote() + c.troubleUnknown()
 	}
 	return f
 }

@@ -210,6 +210,7 @@ func (c *Comparison) sameUnknown() string {
 type memberColumn struct {
 	head, figure string
 	write        func(float64) string
+	note         string // explains it
 }
 
 // memberColumns are the figures of the table of members, the most telling
@@ -217,10 +218,18 @@ type memberColumn struct {
 func memberColumns() []memberColumn {
 	ofHundred := func(v float64) string { return number(v * 100) }
 	hits := func(v float64) string { return strings.TrimSuffix(precisePercent(v), " %") }
+	const cache, workers = "of WiredTiger's cache", "of the workers' time, "
 	return []memberColumn{
-		{"CPU %", MachineCPUShare, ofHundred}, {"disk %", DiskBusyShare, ofHundred}, {"queue", DiskInFlight, number},
-		{"rd/cmd", DiskReadsPerCommand, number}, {"hits %", CacheHitRatio, hits}, {"wait %", CacheWaitShare, ofHundred}, {"lag s", LagMaxS, number},
-		{"flow %", FlowControlWaitShare, ofHundred}, {"fill %", CacheFillShare, ofHundred}, {"iowait %", IOWaitShare, ofHundred},
+		{"CPU %", MachineCPUShare, ofHundred, "of the machine"},
+		{"disk %", DiskBusyShare, ofHundred, "the time the busiest one was busy"},
+		{"queue", DiskInFlight, number, "mean operations at the busiest disk"},
+		{"rd/cmd", DiskReadsPerCommand, number, "disk reads per command of the cell"},
+		{"hits %", CacheHitRatio, hits, cache},
+		{"wait %", CacheWaitShare, ofHundred, workers + "waiting for pages"},
+		{"lag s", LagMaxS, number, "the largest"},
+		{"flow %", FlowControlWaitShare, ofHundred, workers + "held back by flow control"},
+		{"fill %", CacheFillShare, ofHundred, cache},
+		{"iowait %", IOWaitShare, ofHundred, "CPUs idle while something waits for a disk"},
 	}
 }
 
@@ -232,9 +241,7 @@ func (c *Comparison) memberTable() *sheet {
 	t := &sheet{
 		Caption: "What the members did in the measured time",
 		Columns: []column{{Head: "size"}, {Head: "member"}},
-		Note: "Means over the target's counted cells, lag the largest; the JSON form has all figures of every cell. CPU: of the machine. " +
-			"disk: the time the busiest one was busy, queue: mean operations at it, rd/cmd: disk reads per command of the cell. " +
-			"hits, fill: of WiredTiger's cache. wait, flow: of the workers' time, waiting for pages and held back by flow control. (P): the primary.",
+		Note:    "Means over the target's counted cells; the JSON form has all figures of every cell. ",
 	}
 	columns := memberColumns()
 	var used []int // columns that have a value
@@ -258,8 +265,14 @@ func (c *Comparison) memberTable() *sheet {
 	if len(used) == 0 {
 		return t
 	}
+	var shown []memberColumn
 	for _, i := range used {
 		t.Columns = append(t.Columns, column{Head: columns[i].head, Right: true})
+		shown = append(shown, columns[i])
+	}
+	t.Note += columnNotes(shown)
+	if slices.ContainsFunc(lines, func(l line) bool { return l.primary }) {
+		t.Note += " (P): the primary."
 	}
 	for i, l := range lines {
 		repeat := i > 0 && lines[i-1].group == l.group
