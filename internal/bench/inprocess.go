@@ -33,7 +33,9 @@ const (
 	inspectTimeout = 15 * time.Second // for one target to answer
 	sampleTimeout  = 10 * time.Second // for one reading of one member
 	explainTimeout = time.Minute      // for the plans of all query shapes
-	closeTimeout   = 5 * time.Second
+	// definitionsTimeout is for all members to tell collections and indexes.
+	definitionsTimeout = 15 * time.Second
+	closeTimeout       = 5 * time.Second
 )
 
 // LoadHost describes this machine. What it does not tell stays empty.
@@ -123,6 +125,7 @@ func (r *InProcess) RunCell(ctx context.Context, job Job, cell *record.CellWrite
 	if err != nil {
 		return out, err
 	}
+	definitions, warnings := s.members.definitions(ctx, w.Collections())
 
 	job.Progress(Event{Phase: Running})
 	options := loadgen.Options{
@@ -137,7 +140,8 @@ func (r *InProcess) RunCell(ctx context.Context, job Job, cell *record.CellWrite
 	result, watch, err := r.measure(ctx, s, job, options, cell)
 	if result != nil {
 		out = result.Cell
-		out.Seeding = seeding
+		out.Seeding, out.Definitions = seeding, definitions
+		out.Warnings = append(out.Warnings, warnings...)
 		err = errors.Join(err, cell.Checkpoints(result.Checkpoints))
 	}
 	if err != nil || out.Interrupted {

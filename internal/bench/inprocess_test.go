@@ -237,6 +237,12 @@ func checkCell(t *testing.T, c record.CellRecord) {
 	if len(operations) != 5 || len(cell.Warnings) > 0 && slices.ContainsFunc(cell.Warnings, func(w string) bool { return strings.HasPrefix(w, "no plan") }) {
 		t.Errorf("%s: plans of %v, warnings %q", c.ID, operations, cell.Warnings)
 	}
+	// All members define alike what the workload has created: a collection,
+	// its indexes and that of _id.
+	if d := cell.Definitions; len(d) != 1 || len(d[0].Members) != phases["before"] || len(d[0].Facts) != 9 || d[0].Facts["collection flights"] != "{}" ||
+		!strings.Contains(d[0].Facts["index flights.flight_date_1"], `"flight_date"`) {
+		t.Errorf("%s: definitions %+v of %d members, warnings %q", c.ID, d, phases["before"], cell.Warnings)
+	}
 	if points, err := c.Checkpoints(); err != nil || len(points.Workers) != 2 {
 		t.Errorf("%s: checkpoints %+v, %v", c.ID, points, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/mongo-sandbox/sandbox/internal/mongodb"
 	"github.com/mongo-sandbox/sandbox/internal/record"
+	"github.com/mongo-sandbox/sandbox/internal/workload"
 )
 
 // member is a direct connection to a member of a target.
@@ -75,6 +77,40 @@ func (list members) names() mongodb.Names {
 		names[m.Address] = m.Name
 	}
 	return names
+}
+
+// definitions asks the members how they define what they hold; those that say
+// the same share an entry. Like plans these are context, not a measurement:
+// what cannot be asked becomes a warning.
+func (list members) definitions(ctx context.Context, collections []workload.Collection) (out []record.Definitions, warnings []string) {
+	ctx, cancel := context.WithTimeout(ctx, definitionsTimeout)
+	defer cancel()
+	databases := map[string]bool{}
+	for _, c := range collections {
+		databases[c.Database] = true
+	}
+	for _, m := range list {
+		if m.Arbiter {
+			continue
+		}
+		facts, missing := map[string]string{}, false
+		for database := range databases {
+			found, err := m.client.Definitions(ctx, database)
+			if err != nil {
+				warnings, missing = append(warnings, fmt.Sprintf("member %s does not tell how it defines collections and indexes: %v", m.Name, err)), true
+			}
+			maps.Copy(facts, found)
+		}
+		if missing {
+			continue
+		}
+		i := slices.IndexFunc(out, func(d record.Definitions) bool { return maps.Equal(d.Facts, facts) })
+		if i < 0 {
+			i, out = len(out), append(out, record.Definitions{Facts: facts})
+		}
+		out[i].Members = append(out[i].Members, m.Name)
+	}
+	return out, warnings
 }
 
 // sampler reads all members of a target.

@@ -231,6 +231,7 @@ func readHostFacts() hostFacts {
 	if c, err := cpu.Info(); err == nil && len(c) > 0 {
 		f.extra = append(f.extra, bson.E{Key: "cpuString", Value: strings.TrimSpace(c[0].ModelName)})
 	}
+	f.extra = append(f.extra, kernelFacts("/")...)
 	return f
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shirou/gopsutil/v4/disk"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -65,6 +66,7 @@ func systemMetrics(root string) bson.D {
 	add("netstat", append(parseNetstat(read("proc/net/netstat"), "TcpExt:", "IpExt:"), parseNetstat(read("proc/net/snmp"), "Tcp:", "Ip:")...))
 	add("disks", parseDisks(read("proc/diskstats"), physicalDisks(filepath.Join(root, "sys/block"))))
 	add("vmstat", parseVMStat(read("proc/vmstat")))
+	add("mounts", mountSizes(root, parseMounts(read("proc/self/mountinfo"))))
 	return d
 }
 
@@ -183,6 +185,77 @@ func parseDisks(text string, disks []string) bson.D {
 		}
 		if active {
 			d = append(d, bson.E{Key: fields[2], Value: stats})
+		}
+	}
+	return d
+}
+
+// kernelFacts are what hostInfo's extra says of a Linux kernel's memory and of
+// the mounts, read below root.
+func kernelFacts(root string) bson.D {
+	var d bson.D
+	read := func(name string) string {
+		data, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSpace(string(data))
+	}
+	add := func(name, value string) {
+		if value != "" {
+			d = append(d, bson.E{Key: name, Value: value})
+		}
+	}
+	chosen := func(text string) string { // "always [madvise] never"
+		_, text, _ = strings.Cut(text, "[")
+		text, _, _ = strings.Cut(text, "]")
+		return text
+	}
+	const pages = "sys/kernel/mm/transparent_hugepage/"
+	add("thp_enabled", chosen(read(pages+"enabled")))
+	add("thp_defrag", chosen(read(pages+"defrag")))
+	add("thp_max_ptes_none", read(pages+"khugepaged/max_ptes_none"))
+	add("overcommit_memory", read("proc/sys/vm/overcommit_memory"))
+	mounts := bson.A{}
+	for _, m := range parseMounts(read("proc/self/mountinfo")) {
+		mounts = append(mounts, bson.D{
+			{Key: "mountPoint", Value: m.point}, {Key: "options", Value: m.options}, {Key: "type", Value: m.kind}, {Key: "source", Value: m.source},
+		})
+	}
+	if len(mounts) > 0 {
+		d = append(d, bson.E{Key: "mountInfo", Value: mounts})
+	}
+	return d
+}
+
+// mount is a line of /proc/self/mountinfo, as far as it tells how a folder is
+// stored.
+type mount struct{ point, options, kind, source string }
+
+// parseMounts reads /proc/self/mountinfo (proc(5)).
+func parseMounts(text string) []mount {
+	var mounts []mount
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	for line := range strings.Lines(text) {
+		head, tail, found := strings.Cut(line, " - ")
+		fields, kinds := strings.Fields(head), strings.Fields(tail)
+		if !found || len(fields) < 6 || len(kinds) < 2 {
+			continue
+		}
+		mounts = append(mounts, mount{unescape.Replace(fields[4]), fields[5], kinds[0], unescape.Replace(kinds[1])})
+	}
+	return mounts
+}
+
+// mountSizes is how large the file systems are that are on a device, in bytes.
+func mountSizes(root string, mounts []mount) bson.D {
+	var d bson.D
+	for _, m := range mounts {
+		if !strings.HasPrefix(m.source, "/dev/") {
+			continue
+		}
+		if usage, err := disk.Usage(filepath.Join(root, m.point)); err == nil && usage.Total > 0 {
+			d = append(d, bson.E{Key: m.point, Value: bson.D{{Key: "capacity", Value: int64(usage.Total)}, {Key: "free", Value: int64(usage.Free)}}})
 		}
 	}
 	return d

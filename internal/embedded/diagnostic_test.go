@@ -53,6 +53,42 @@ func TestSystemMetrics(t *testing.T) {
 	if diff := cmp.Diff(want, systemMetrics(root)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+	for name, text := range map[string]string{
+		"proc/self/mountinfo": "26 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n31 26 0:5 / /dev rw - devtmpfs udev rw\n" +
+			"bad line\n90 26 8:16 / /my\\040data rw,noatime shared:9 - xfs /dev/sdb rw,attr2\n",
+		"sys/kernel/mm/transparent_hugepage/enabled":                  "[always] madvise never\n",
+		"sys/kernel/mm/transparent_hugepage/defrag":                   "always defer [defer+madvise] madvise never\n",
+		"sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none": "0\n",
+		"my data/x": "",
+	} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mountOf := func(point, options, kind, source string) bson.D {
+		return bson.D{{Key: "mountPoint", Value: point}, {Key: "options", Value: options}, {Key: "type", Value: kind}, {Key: "source", Value: source}}
+	}
+	facts := bson.D{
+		{Key: "thp_enabled", Value: "always"}, {Key: "thp_defrag", Value: "defer+madvise"}, {Key: "thp_max_ptes_none", Value: "0"},
+		{Key: "mountInfo", Value: bson.A{
+			mountOf("/", "rw,relatime", "ext4", "/dev/sda1"), mountOf("/dev", "rw", "devtmpfs", "udev"), mountOf("/my data", "rw,noatime", "xfs", "/dev/sdb"),
+		}},
+	}
+	if diff := cmp.Diff(facts, kernelFacts(root)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	metrics := systemMetrics(root)
+	sizes, _ := metrics[len(metrics)-1].Value.(bson.D)
+	if metrics[len(metrics)-1].Key != "mounts" || len(sizes) != 2 || sizes[0].Key != "/" || sizes[1].Key != "/my data" {
+		t.Errorf("%v", metrics[len(metrics)-1])
+	}
+	if got := kernelFacts(t.TempDir()); len(got) != 0 {
+		t.Errorf("another kernel: %v", got)
+	}
 	if got := systemMetrics(t.TempDir()); len(got) != 0 {
 		t.Errorf("without a proc file system: %v", got)
 	}

@@ -21,7 +21,8 @@ type Facts struct {
 	Machine    Machine
 	// Settings should be equal between members that are compared, whatever
 	// their addresses and paths: "setParameter.x", "cmdLine.x.y",
-	// "default.writeConcern", "storage.engine", "wiredTiger.cache_bytes", …
+	// "default.writeConcern", "storage.engine", "wiredTiger.cache_bytes",
+	// "memory.thp_enabled", "disk.file_system", …
 	Settings map[string]string
 	// Missing names, in order, the commands that a member did not answer
 	// (an arbiter, an old version, too few privileges) and why.
@@ -107,8 +108,10 @@ func (c *Client) Facts(ctx context.Context) (Facts, error) {
 		}
 	}
 
+	dbPath := ""
 	if reply, ok := ask(bson.D{{Key: "getCmdLineOpts", Value: 1}}); ok {
 		if parsed, ok := reply.Lookup("parsed").DocumentOK(); ok {
+			dbPath = text(parsed.Lookup("storage", "dbPath"))
 			flattenOptions(f.Settings, "", parsed)
 		}
 	}
@@ -124,11 +127,13 @@ func (c *Client) Facts(ctx context.Context) (Facts, error) {
 		set(f.Settings, "wiredTiger.cache_bytes", text(reply.Lookup("wiredTiger", "cache", "maximum bytes configured")))
 		set(f.Settings, "tcmalloc.per_cpu_caches", text(reply.Lookup("tcmalloc", "usingPerCPUCaches")))
 	}
+	diagnostic, _ := ask(diagnosticCommand()) // Sample wants it, too
 	if reply, ok := ask(bson.D{{Key: "hostInfo", Value: 1}}); ok {
 		f.Machine = machine(reply)
 		set(f.Settings, "host.numa", text(reply.Lookup("system", "numaEnabled")))
+		addMemoryFacts(f.Settings, reply)
+		addDiskFacts(f.Settings, reply, diagnostic, dbPath)
 	}
-	ask(diagnosticCommand()) // Sample wants it
 	sort.Strings(f.Missing)
 	return f, nil
 }

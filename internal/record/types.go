@@ -191,6 +191,9 @@ type Cell struct {
 	FingerprintCommands int64  `json:"fingerprint_commands"`
 
 	Seeding Seeding `json:"seeding"`
+	// Definitions are those of the collections and indexes that were seeded,
+	// as the members had them before the commands; none in older records.
+	Definitions []Definitions `json:"definitions,omitempty"`
 
 	// Commands succeeded; Errors failed and are in no throughput and no
 	// latency of Commands.
@@ -212,6 +215,13 @@ type Cell struct {
 	CPUUSPerCommand *CPUPerCommand `json:"cpu_us_per_command,omitempty"`
 	Client          ClientUsage    `json:"client"`
 	Warnings        []string       `json:"warnings,omitempty"`
+}
+
+// Definitions are how members define what they hold, by "collection NAME" and
+// "index NAME.INDEX", in extended JSON.
+type Definitions struct {
+	Members []string          `json:"members"` // that define it so
+	Facts   map[string]string `json:"facts"`
 }
 
 // Seeding says how the data got there.

@@ -192,6 +192,9 @@ type Fairness struct {
 	Checks    []Check
 	Sequences []Sequence
 	Parity    []Parity
+	// Compared are the facts that any member told and that were compared, also
+	// where they do not differ.
+	Compared []string
 }
 
 // Check is one question about fairness and its answer.

@@ -159,7 +159,12 @@ func (b *builder) checkParity(add addCheck) {
 	case unknown:
 		add(name, Caution, "some targets' members did not say what they run on%s", versions)
 	default:
-		add(name, OK, "no difference found between the members%s", versions)
+		compared := len(b.c.Fairness.Compared)
+		text := fmt.Sprintf("the members agree in all of %d facts (%s)", compared, b.c.Fairness.comparedText())
+		if n := len(version); n > 0 {
+			text = fmt.Sprintf("the members agree in %d of %d facts (%s); %s with the versions", compared-n, compared, b.c.Fairness.comparedText(), plural(n, "differs", "differ"))
+		}
+		add(name, OK, "%s", text)
 	}
 	if slices.ContainsFunc(b.c.heads(), func(r RunHead) bool { return r.Platform == "local" }) && len(b.c.Targets) > 0 {
 		add("Machines", Caution, "all members and the load generator shared one machine with whatever else ran there, so each took CPU, memory and disk from the others")

@@ -106,7 +106,14 @@ func (f *forge) cell(target string, size int64, iteration int) CellInput {
 	cell := &record.Cell{
 		CellID: id, Attempt: 1, Valid: true, Started: f.run.Started.Add(time.Duration(iteration) * time.Hour),
 		DurationS: duration, SequenceID: digest(s.Seed, size, iteration),
-		Seeding:    record.Seeding{Documents: size, Bytes: size*2487 + size/3, DurationS: float64(size) / 17000 * math.Exp(0.02*rng.NormFloat64())},
+		Seeding: record.Seeding{Documents: size, Bytes: size*2487 + size/3, DurationS: float64(size) / 17000 * math.Exp(0.02*rng.NormFloat64())},
+		Definitions: []record.Definitions{{
+			Members: []string{memberName(target, 0), memberName(target, 1), memberName(target, 2)},
+			Facts: map[string]string{
+				"collection flights": "{}", "index flights._id_": `{"v": {"$numberInt":"2"},"key": {"_id": {"$numberInt":"1"}}}`,
+				"index flights.status_1": `{"v": {"$numberInt":"2"},"key": {"status": {"$numberInt":"1"}}}`,
+			},
+		}},
 		Operations: map[string]record.Operation{}, Client: record.ClientUsage{CPUPercent: 21.5, CPUS: duration * 1.7},
 	}
 	var responses *hdrhistogram.Histogram

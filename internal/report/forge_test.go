@@ -93,7 +93,10 @@ func (f *forge) target(name, distribution, release, version string) record.Targe
 			Machine: record.MachineFacts{OS: "CentOS Stream 9", Kernel: "5.14.0-687.el9.x86_64", CPUModel: "Intel(R) Xeon(R) CPU @ 2.60GHz", CPUs: 4, MemoryMB: 15732},
 			Settings: map[string]string{
 				"storage.engine": "wiredTiger", "wiredTiger.cache_bytes": "7750000000", "default.writeConcern": `{"w":"majority"}`,
-				"setParameter.internalQueryStatsSampleRate": "0",
+				"setParameter.internalQueryStatsSampleRate": "0", "setParameter.syncdelay": "60", "setParameter.enableFlowControl": "true",
+				"cmdLine.replication.enableMajorityReadConcern": "true", "cmdLine.security.authorization": "enabled",
+				"memory.thp_enabled": "always", "memory.thp_defrag": "defer+madvise", "memory.thp_max_ptes_none": "0", "memory.overcommit_memory": "1",
+				"disk.file_system": "xfs", "disk.mount_options": "noatime,rw", "disk.capacity_bytes": "85857402880",
 			},
 		})
 	}

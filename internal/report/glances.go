@@ -105,6 +105,9 @@ func (c *Comparison) differentGlance() glance {
 			parts = append(parts, "not compared at "+list(absent))
 		}
 		g.Answers = append(g.Answers, fmt.Sprintf("%s against %s, by throughput: %s", name, base, strings.Join(parts, "; ")))
+		if text := c.failuresDiffer(name); text != "" {
+			g.Answers = append(g.Answers, text)
+		}
 		if x := c.answersOf(-1, name); x.findings() > 0 {
 			g.Answers = append(g.Answers, fmt.Sprintf("%s answered %s of %s commands otherwise than %s", name, thousands(x.findings()), thousands(x.commands), base))
 		}

@@ -174,6 +174,7 @@ type jsonFairness struct {
 	Checks    []jsonCheck    `json:"checks"`
 	Sequences []jsonSequence `json:"sequences"`
 	Parity    []jsonParity   `json:"parity"`
+	Compared  []string       `json:"compared"`
 }
 
 type jsonCheck struct {
@@ -310,6 +311,7 @@ func newJSON(c *Comparison) *jsonReport {
 		g := &c.Groups[s.Group]
 		out.Fairness.Sequences = append(out.Fairness.Sequences, jsonSequence{g.Size, g.Variant, s.Iteration, s.Same, s.Commands, s.Fingerprint, s.PerWorker, s.Problem})
 	}
+	out.Fairness.Compared = append([]string{}, c.Fairness.Compared...)
 	for _, p := range c.Fairness.Parity {
 		x := jsonParity{Fact: p.Fact, Cause: p.Cause, Values: []jsonFact{}}
 		for i, v := range p.Values {

@@ -34,6 +34,7 @@ func (b *builder) parity() {
 	add := func(name string, cause Cause, values []string) {
 		known := map[int]string{} // of the targets that are compared with one another
 		differs := false
+		told := make([]bool, len(values))
 		for t, v := range values {
 			if len(members[t]) == 0 {
 				values[t] = "unknown"
@@ -44,6 +45,10 @@ func (b *builder) parity() {
 				differs = true
 			}
 			known[family] = v
+			told[t] = told[t] || v != "none"
+		}
+		if slices.Contains(told, true) {
+			b.c.Fairness.Compared = append(b.c.Fairness.Compared, name)
 		}
 		if differs {
 			b.c.Fairness.Parity = append(b.c.Fairness.Parity, Parity{Fact: name, Cause: cause, Values: values})
@@ -66,6 +71,7 @@ func (b *builder) parity() {
 		}
 		add(f.name, f.cause, values)
 	}
+	b.definitions(add)
 	b.runParity()
 	slices.SortStableFunc(b.c.Fairness.Parity, func(x, y Parity) int {
 		rank := func(c Cause) int {
@@ -137,10 +143,40 @@ func (b *builder) settingCause(name string, members [][]*record.MemberFacts) Cau
 			return CauseVersion
 		}
 	}
-	if isParameter && !set {
+	switch {
+	case isParameter && !set:
 		return CauseVersion
+	case strings.HasPrefix(name, "memory."):
+		return memoryCause(name, members)
+	case strings.HasPrefix(name, "disk.") && slices.ContainsFunc(members, func(list []*record.MemberFacts) bool {
+		return len(list) > 0 && list[0].Settings[name] == ""
+	}):
+		return CauseVersion // one that does not tell it
 	}
 	return CauseEnvironment
+}
+
+// memoryCause: how the kernel is to hand out memory is the server version's
+// to ask for, so that targets of different major versions may differ, and one
+// that does not tell says nothing. Members of one version may not.
+func memoryCause(name string, members [][]*record.MemberFacts) Cause {
+	of := map[string]string{} // by major version
+	for _, list := range members {
+		for _, m := range list {
+			value := m.Settings[name]
+			if before, seen := of[series(m.Version)]; seen && before != value {
+				return CauseEnvironment
+			}
+			of[series(m.Version)] = value
+		}
+	}
+	return CauseVersion
+}
+
+// series is the major version of a version: 8.0 of 8.0.34-15.
+func series(version string) string {
+	parts := strings.SplitN(version, ".", 3)
+	return strings.Join(parts[:min(len(parts), 2)], ".")
 }
 
 // memoryText is a machine's memory: equal ones report a few MB apart.

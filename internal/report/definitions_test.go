@@ -1,0 +1,115 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mongo-sandbox/sandbox/internal/record"
+)
+
+func parityOf(c *Comparison, fact string) *Parity {
+	i := slices.IndexFunc(c.Fairness.Parity, func(p Parity) bool { return p.Fact == fact })
+	if i < 0 {
+		return nil
+	}
+	return &c.Fairness.Parity[i]
+}
+
+func TestDefinitionsAreCompared(t *testing.T) {
+	const index = "index flights.status_1"
+	other := func(members []string, value string) record.Definitions {
+		facts := map[string]string{"collection flights": "{}"}
+		if value != "" {
+			facts[index] = value
+		}
+		return record.Definitions{Members: members, Facts: facts}
+	}
+	for name, test := range map[string]struct {
+		of    []record.Definitions // psmdb83's
+		cause Cause
+		value string
+	}{
+		"another definition":        {[]record.Definitions{other([]string{"a", "b", "c"}, "x")}, CauseVersion, "x"},
+		"no such index":             {[]record.Definitions{other([]string{"a", "b", "c"}, "")}, CauseVersion, "none"},
+		"members of a target apart": {[]record.Definitions{other([]string{"a", "b"}, "x"), other([]string{"c"}, "y")}, CauseEnvironment, "x / y"},
+		"not told":                  {nil, "", ""},
+	} {
+		in := published(t)
+		for i := range in.Cells {
+			if in.Cells[i].ID.Target == "psmdb83" {
+				in.Cells[i].Cell.Definitions = test.of
+			}
+		}
+		c := build(t, in)
+		p := parityOf(c, index)
+		switch {
+		case test.cause == "":
+			if p != nil || !slices.Contains(c.Fairness.Compared, index) {
+				t.Errorf("%s: %+v", name, p)
+			}
+		case p == nil || p.Cause != test.cause || p.Values[2] != test.value:
+			t.Errorf("%s: %+v", name, p)
+		}
+		if unfair := c.check("Environment").Status == Unfair; unfair != (test.cause == CauseEnvironment) {
+			t.Errorf("%s: %+v", name, c.check("Environment"))
+		}
+	}
+}
+
+// How the kernel hands out memory follows the server's version; the disk
+// does not.
+func TestMemoryAndDiskParity(t *testing.T) {
+	for name, test := range map[string]struct {
+		target, member int
+		fact, value    string
+		cause          Cause
+	}{
+		"THP of another version":       {1, -1, "memory.thp_enabled", "never", CauseVersion},
+		"a version that tells nothing": {1, -1, "memory.thp_enabled", "", CauseVersion},
+		"THP of one member":            {1, 2, "memory.thp_enabled", "never", CauseEnvironment},
+		"a smaller disk":               {1, -1, "disk.capacity_bytes", "1", CauseEnvironment},
+		"a disk that is not told":      {1, -1, "disk.capacity_bytes", "", CauseVersion},
+		"another file system":          {2, 1, "disk.file_system", "ext4", CauseEnvironment},
+	} {
+		in := published(t)
+		in.Run.Targets = slices.Clone(in.Run.Targets)
+		x := &in.Run.Targets[test.target]
+		x.Members = slices.Clone(x.Members)
+		for k := range x.Members {
+			if test.member >= 0 && k != test.member {
+				continue
+			}
+			settings := map[string]string{}
+			for name, v := range x.Members[k].Settings {
+				settings[name] = v
+			}
+			settings[test.fact] = test.value
+			x.Members[k].Settings = settings
+		}
+		if p := parityOf(build(t, in), test.fact); p == nil || p.Cause != test.cause {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	// Targets of one major version may not differ in it.
+	in := published(t)
+	in.Run.Targets = slices.Clone(in.Run.Targets)
+	x := &in.Run.Targets[1]
+	x.Members = slices.Clone(x.Members)
+	for k := range x.Members {
+		x.Members[k].Version = "9.0.1-1"
+		x.Members[k].Settings = map[string]string{"memory.thp_enabled": "never"}
+	}
+	if p := parityOf(build(t, in), "memory.thp_enabled"); p == nil || p.Cause != CauseEnvironment {
+		t.Errorf("two of 9.0: %+v", p)
+	}
+}
+
+func TestEnvironmentSaysWhatItCovered(t *testing.T) {
+	x := build(t, published(t)).check("Environment")
+	for _, want := range []string{"facts (", "3 parameters", "3 of the disk", "2 indexes", "5 differ with the versions"} {
+		if x.Status != OK || !strings.Contains(x.Text, want) {
+			t.Errorf("%q is not in %+v", want, x)
+		}
+	}
+}
