@@ -38,6 +38,7 @@ func (b *builder) fairness() {
 	b.checkRuns(add)
 	b.checkCommands(add)
 	b.checkParity(add)
+	b.checkAttribution(add)
 	b.checkCells(add)
 	b.checkLoadHost(add)
 	b.checkErrors(add)
@@ -46,6 +47,7 @@ func (b *builder) fairness() {
 	b.checkMachines(add)
 	b.checkAA(add)
 	b.checkDuration(add)
+	b.checkWarmup(add)
 	b.checkSteady(add)
 	f.Fair = !slices.ContainsFunc(f.Checks, func(c Check) bool { return c.Status == Unfair })
 }

@@ -40,11 +40,11 @@ func (c *Comparison) fairGlance() glance {
 		g.Tone = toneBad
 		g.Answers = append(g.Answers, fmt.Sprintf("NO, because of %s", list(unfair)))
 		if len(limits) > 0 {
-			g.Answers = append(g.Answers, fmt.Sprintf("and %s: %s", plural(len(limits), "limit", "limits"), list(limits)))
+			g.Answers = append(g.Answers, fmt.Sprintf("and %s: %s", plural(len(limits), "limit", "limits"), everyOne(limits)))
 		}
 	case len(limits) > 0:
 		g.Tone = toneCaution
-		g.Answers = append(g.Answers, fmt.Sprintf("commands and settings: %s, with %s: %s", yes, plural(len(limits), "limit", "limits"), list(limits)))
+		g.Answers = append(g.Answers, fmt.Sprintf("commands and settings: %s, with %s: %s", yes, plural(len(limits), "limit", "limits"), everyOne(limits)))
 	default:
 		g.Answers = append(g.Answers, "yes: same commands, same environment, valid cells")
 	}

@@ -137,6 +137,11 @@ func list(names []string) string {
 	if n := len(names); n > 6 {
 		return strings.Join(names[:5], ", ") + fmt.Sprintf(" and %d more", n-5)
 	}
+	return everyOne(names)
+}
+
+// everyOne joins names, however many they are.
+func everyOne(names []string) string {
 	switch len(names) {
 	case 0:
 		return "none"
