@@ -342,8 +342,15 @@ func withoutMoved(began, now []record.MemberFacts) (members []record.MemberFacts
 	members = slices.Clone(began)
 	for i := range members {
 		k := slices.IndexFunc(now, func(m record.MemberFacts) bool { return m.Name == members[i].Name })
-		if k >= 0 && members[i].MachineID != "" && now[k].MachineID != "" && members[i].MachineID != now[k].MachineID {
-			members[i].MachineID, moved = "", true
+		if k < 0 {
+			continue
+		}
+		m, was := &members[i], members[i]
+		if was.MachineID != "" && now[k].MachineID != "" && was.MachineID != now[k].MachineID {
+			m.MachineID, moved = "", true
+		}
+		if was.Cloud.Contradicts(now[k].Cloud) { // a machine can be given another type and keep its id
+			m.Cloud, moved = record.CloudFacts{}, true
 		}
 	}
 	return members, moved

@@ -462,4 +462,27 @@ func TestResumedOnOtherMachines(t *testing.T) {
 	if _, moved := withoutMoved(began, began); moved {
 		t.Error("the same machines are others")
 	}
+
+	// A machine of another type has kept its id. What one side does not know
+	// is no difference.
+	small := record.CloudFacts{MachineType: "n2-standard-4", Zone: "z-a", DiskType: "pd-ssd", DiskGB: 80}
+	large, older, bigDisk := small, small, small
+	large.MachineType, older.DiskType, older.DiskGB, bigDisk.DiskGB = "n2-standard-8", "", 0, 200
+	for name, c := range map[string]struct {
+		was, now record.CloudFacts
+		moved    bool
+	}{
+		"the same": {small, small, false}, "larger": {small, large, true}, "another disk": {small, bigDisk, true},
+		"an older inventory": {older, small, false}, "an older record": {record.CloudFacts{}, small, false},
+	} {
+		began := []record.MemberFacts{{Name: "m0", MachineID: "1", Cloud: c.was}}
+		want := c.was
+		if c.moved {
+			want = record.CloudFacts{}
+		}
+		got, moved := withoutMoved(began, []record.MemberFacts{{Name: "m0", MachineID: "1", Cloud: c.now}})
+		if moved != c.moved || got[0].Cloud != want || got[0].MachineID != "1" {
+			t.Errorf("%s: %+v, moved %v", name, got[0], moved)
+		}
+	}
 }

@@ -74,7 +74,7 @@ func (r *InProcess) Inspect(ctx context.Context, t Target) (out record.Target, w
 		}
 		out.Members = append(out.Members, record.MemberFacts{
 			Name: m.Name, Address: m.Address, Role: facts.State, Version: facts.Version, FCV: facts.FCV,
-			Machine: record.MachineFacts(facts.Machine), MachineID: m.MachineID, Settings: facts.Settings,
+			Machine: record.MachineFacts(facts.Machine), MachineID: m.MachineID, Cloud: m.Cloud, Settings: facts.Settings,
 		})
 		if !m.Arbiter { // one holds no users and no data: it tells next to nothing
 			for _, missing := range facts.Missing {

@@ -132,6 +132,8 @@ func serverOptions(t *testing.T, targets ...Target) Options {
 func TestInProcess(t *testing.T) {
 	t.Parallel()
 	alone, three := deploy(t, "alone", 1), deploy(t, "three", 3)
+	cloud := record.CloudFacts{MachineType: "n2-standard-4", Zone: "z-a", DiskType: "pd-ssd", DiskGB: 80}
+	three.target.Members[1].Cloud = cloud
 	o := serverOptions(t, alone.target, three.target)
 	o.Settings.Warmup = 200 * time.Millisecond
 	o.Settings.RecordOutcomes = true
@@ -167,7 +169,8 @@ func TestInProcess(t *testing.T) {
 			t.Errorf("target = %+v", target)
 		}
 	}
-	if got := result.Run.Targets[1].Members; got[0].Role != "PRIMARY" || got[1].Role != "SECONDARY" || got[0].Machine.CPUs == 0 {
+	if got := result.Run.Targets[1].Members; got[0].Role != "PRIMARY" || got[1].Role != "SECONDARY" || got[0].Machine.CPUs == 0 ||
+		got[0].Cloud != (record.CloudFacts{}) || got[1].Cloud != cloud {
 		t.Errorf("members = %+v", got)
 	}
 	cells := cellsOf(t, result.Dir)

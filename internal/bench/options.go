@@ -94,8 +94,9 @@ type Member struct {
 	Name    string
 	Address string // host:port
 	Arbiter bool
-	// MachineID is record.MemberFacts.MachineID.
+	// MachineID and Cloud are those of record.MemberFacts.
 	MachineID string
+	Cloud     record.CloudFacts
 }
 
 // TargetsOf makes a target of every deployment in the inventory that names
@@ -103,9 +104,9 @@ type Member struct {
 // error.
 func TargetsOf(inventory *environment.Inventory, password secret.Text, names []string) ([]Target, error) {
 	var targets []Target
-	machines := map[string]string{}
+	machines := map[string]environment.MachineState{}
 	for _, m := range inventory.Machines {
-		machines[m.Name] = m.ID
+		machines[m.Name] = m
 	}
 	for _, d := range inventory.Deployments {
 		if names != nil && !slices.Contains(names, d.Name) {
@@ -116,7 +117,11 @@ func TargetsOf(inventory *environment.Inventory, password secret.Text, names []s
 			RequestedVersion: d.Version, Engine: d.Engine, URI: d.URI(""), Username: inventory.Username, Password: password,
 		}
 		for _, e := range d.Endpoints {
-			t.Members = append(t.Members, Member{Name: e.Name, Address: e.Address(), Arbiter: e.Role == environment.Arbiter, MachineID: machines[e.Name]})
+			m := machines[e.Name]
+			t.Members = append(t.Members, Member{
+				Name: e.Name, Address: e.Address(), Arbiter: e.Role == environment.Arbiter, MachineID: m.ID,
+				Cloud: record.CloudFacts{MachineType: m.Type, CPUPlatform: m.CPUPlatform, Zone: m.Zone, DiskType: m.DiskType, DiskGB: m.DiskGB},
+			})
 		}
 		targets = append(targets, t)
 	}

@@ -94,7 +94,9 @@ func TestParseSizes(t *testing.T) {
 func TestTargetsOf(t *testing.T) {
 	inventory := &environment.Inventory{
 		Username: "admin",
-		Machines: []environment.MachineState{{Name: "m0", ID: "4711"}},
+		Machines: []environment.MachineState{{
+			Name: "m0", ID: "4711", Type: "n2-standard-4", CPUPlatform: "Intel Ice Lake", Zone: "z-a", Disk: true, DiskType: "pd-ssd", DiskGB: 80,
+		}},
 		Deployments: []environment.DeploymentState{{
 			Deployment: environment.Deployment{Name: "mongodb-8", ReplicaSet: "rs8", Distribution: "community", Version: "8.0.34"},
 			Engine:     record.EngineEmbedded,
@@ -114,7 +116,10 @@ func TestTargetsOf(t *testing.T) {
 		Engine: record.EngineEmbedded, URI: "mongodb://127.0.0.1:1,[::1]:2/?replicaSet=rs8",
 		Username: "admin", Password: secret.New("hunter2"),
 		Members: []Member{
-			{Name: "m0", Address: "127.0.0.1:1", MachineID: "4711"}, {Name: "m1", Address: "[::1]:2"}, {Name: "m2", Address: "127.0.0.1:3", Arbiter: true},
+			{
+				Name: "m0", Address: "127.0.0.1:1", MachineID: "4711",
+				Cloud: record.CloudFacts{MachineType: "n2-standard-4", CPUPlatform: "Intel Ice Lake", Zone: "z-a", DiskType: "pd-ssd", DiskGB: 80},
+			}, {Name: "m1", Address: "[::1]:2"}, {Name: "m2", Address: "127.0.0.1:3", Arbiter: true},
 		},
 	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(secret.Text{})); diff != "" {

@@ -174,7 +174,11 @@ type MachineState struct {
 	InternalIP  string `json:"internal_ip"`
 	ExternalIP  string `json:"external_ip,omitempty"`
 	Disk        bool   `json:"disk,omitempty"` // has a data disk
-	ID          string `json:"id"`             // tells a machine from a later one of the same name
+	// DiskType and DiskGB describe it; empty in an inventory of an earlier
+	// program.
+	DiskType string `json:"disk_type,omitempty"`
+	DiskGB   int    `json:"disk_gb,omitempty"`
+	ID       string `json:"id"` // tells a machine from a later one of the same name
 }
 
 // SSH is how the machines are reached. Files are relative to the inventory's

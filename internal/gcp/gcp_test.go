@@ -39,6 +39,16 @@ func TestEnvironWithoutTraps(t *testing.T) {
 	}
 }
 
+// Terraform's output knows whether a machine has a disk, the spec which one.
+func TestDisks(t *testing.T) {
+	machines := []environment.MachineState{{Name: "a-0", Disk: true}, {Name: "arbiter"}, {Name: "unknown", Disk: true}}
+	addDisks(machines, []environment.Machine{{Name: "arbiter", DiskType: "pd-ssd", DiskGB: 10}, {Name: "a-0", DiskType: "pd-balanced", DiskGB: 200}})
+	want := []environment.MachineState{{Name: "a-0", Disk: true, DiskType: "pd-balanced", DiskGB: 200}, {Name: "arbiter"}, {Name: "unknown", Disk: true}}
+	if !slices.Equal(machines, want) {
+		t.Errorf("%+v, want %+v", machines, want)
+	}
+}
+
 func TestLabels(t *testing.T) {
 	for in, want := range map[string]string{"Ann O'Neil": "ann-o-neil", "x@example.com": "x-example-com", "": "", "Ünal": "nal", strings.Repeat("a", 70): strings.Repeat("a", 63)} {
 		if got := labelText(in); got != want {

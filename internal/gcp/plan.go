@@ -490,6 +490,7 @@ func (p *Platform) readInventory(ctx context.Context, t *terraform, plan *Plan) 
 	if err := json.Unmarshal(outputs["inventory"].Value, &inventory.Machines); err != nil {
 		return nil, fmt.Errorf("read terraform's output inventory: %w", err)
 	}
+	addDisks(inventory.Machines, plan.spec.Machines)
 	for _, d := range plan.spec.Deployments {
 		state := environment.DeploymentState{Deployment: d}
 		for _, m := range d.Members {
@@ -498,6 +499,17 @@ func (p *Platform) readInventory(ctx context.Context, t *terraform, plan *Plan) 
 		inventory.Deployments = append(inventory.Deployments, state)
 	}
 	return inventory, nil
+}
+
+// addDisks describes the machines' disks, of which Terraform's output says only
+// that they are there: they have just been made as the spec says.
+func addDisks(machines []environment.MachineState, asked []environment.Machine) {
+	for i := range machines {
+		m := &machines[i]
+		if k := slices.IndexFunc(asked, func(a environment.Machine) bool { return a.Name == m.Name }); k >= 0 && m.Disk {
+			m.DiskType, m.DiskGB = asked[k].DiskType, asked[k].DiskGB
+		}
+	}
 }
 
 // databasePort is the one that terraform/gcp opens inside the network.

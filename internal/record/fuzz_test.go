@@ -21,7 +21,7 @@ func FuzzReadRun(f *testing.F) {
 	}
 	id := `{"target":"t","size":1000,"variant":"default","iteration":1,"attempt":1,"started":"2026-11-30T12:54:05Z"}`
 	cell := `{"target":"t","size":1000,"variant":"default","iteration":1,"attempt":1,"valid":true,"operations":{"find":{"count":1,"histogram":"` + histogram + `"}}}`
-	f.Add([]byte(`{"schema_version":1,"id":"r","targets":[{"name":"t"}]}`), []byte(`{"at":"2026-11-30T12:54:05Z","event":"resumed"}`+"\n"),
+	f.Add([]byte(`{"schema_version":1,"id":"r","targets":[{"name":"t","members":[{"name":"m","cloud":{"machine_type":"n2-standard-4","zone":"z-a","disk_gb":80}}]}]}`), []byte(`{"at":"2026-11-30T12:54:05Z","event":"resumed"}`+"\n"),
 		[]byte(id), []byte(cell), []byte(`{"start_s":0,"end_s":1,"operations":{"find":{"count":1,"sum_us":5}}}`+"\n"),
 		[]byte(`{"every":1000,"workers":[[]],"early_every":10,"early":[["`+strings.Repeat("00", 32)+`"]],"last":[{"commands":12,"state":"`+strings.Repeat("11", 32)+`"}]}`), []byte(`[{"operation":"find","command":{}}]`), histogram)
 	f.Add([]byte(`{"schema_version":2}`), []byte("{"), []byte("{}"), []byte("{}"), []byte("\n\n"), []byte("[]"), []byte("{}"), "HISTFAAAAA==")

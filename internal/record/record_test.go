@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -667,5 +668,36 @@ func TestStatesOfAChain(t *testing.T) {
 	}
 	if _, ok := (&Checkpoints{}).Fingerprint("id", 10); ok {
 		t.Error("no chains have a fingerprint")
+	}
+}
+
+// Members of other platforms and of earlier records have no cloud facts, and
+// none are written for them.
+func TestCloudFacts(t *testing.T) {
+	var m MemberFacts
+	if err := json.Unmarshal([]byte(`{"name":"m","address":"h:1","role":"PRIMARY","version":"9.0.4","machine":{}}`), &m); err != nil || m.Cloud != (CloudFacts{}) {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if text, err := json.Marshal(m); err != nil || strings.Contains(string(text), "cloud") {
+		t.Errorf("%s, %v", text, err)
+	}
+	m.Cloud = CloudFacts{MachineType: "n2-standard-4", Zone: "z-a", DiskGB: 80}
+	text, err := json.Marshal(m)
+	if err != nil || !strings.Contains(string(text), `"cloud":{"machine_type":"n2-standard-4","zone":"z-a","disk_gb":80}`) {
+		t.Errorf("%s, %v", text, err)
+	}
+
+	all := CloudFacts{MachineType: "t", CPUPlatform: "p", Zone: "z", DiskType: "d", DiskGB: 1}
+	for name, other := range map[string]CloudFacts{
+		"type": {MachineType: "x"}, "platform": {CPUPlatform: "x"}, "zone": {Zone: "x"}, "disk": {DiskType: "x"}, "size": {DiskGB: 2},
+	} {
+		if !all.Contradicts(other) || !other.Contradicts(all) {
+			t.Errorf("another %s is no contradiction", name)
+		}
+	}
+	for name, other := range map[string]CloudFacts{"the same": all, "nothing known": {}, "less known": {Zone: "z"}} {
+		if all.Contradicts(other) || other.Contradicts(all) {
+			t.Errorf("%s is a contradiction", name)
+		}
 	}
 }

@@ -117,9 +117,30 @@ type MemberFacts struct {
 	// MachineID tells the machine from others of the same name, as one that
 	// was made anew is; "" where nothing does.
 	MachineID string `json:"machine_id,omitempty"`
+	// Cloud is empty where no platform made the machine, and in records of
+	// earlier programs.
+	Cloud CloudFacts `json:"cloud,omitzero"`
 	// Settings are the facts that should be equal between members, flat:
 	// "setParameter.x", "storage.engine", "wiredTiger.cache_bytes", …
 	Settings map[string]string `json:"settings,omitempty"`
+}
+
+// CloudFacts say what the platform made for a member: what its machine's own
+// operating system does not tell. What is not known is empty.
+type CloudFacts struct {
+	MachineType string `json:"machine_type,omitempty"` // n2-standard-4
+	CPUPlatform string `json:"cpu_platform,omitempty"` // Intel Ice Lake
+	Zone        string `json:"zone,omitempty"`
+	// The disk that holds the data; an arbiter has none.
+	DiskType string `json:"disk_type,omitempty"` // pd-ssd
+	DiskGB   int    `json:"disk_gb,omitempty"`   // 10^9 or 2^30 bytes, as the cloud counts them
+}
+
+// Contradicts reports whether both know a fact and say different things.
+func (c CloudFacts) Contradicts(other CloudFacts) bool {
+	differ := func(x, y string) bool { return x != "" && y != "" && x != y }
+	return differ(c.MachineType, other.MachineType) || differ(c.CPUPlatform, other.CPUPlatform) || differ(c.Zone, other.Zone) ||
+		differ(c.DiskType, other.DiskType) || c.DiskGB > 0 && other.DiskGB > 0 && c.DiskGB != other.DiskGB
 }
 
 // MachineFacts describe a computer.

@@ -91,6 +91,7 @@ func (f *forge) target(name, distribution, release, version string) record.Targe
 		t.Members = append(t.Members, record.MemberFacts{
 			Name: memberName(name, i), Address: fmt.Sprintf("10.128.%d.%d:27017", name[len(name)-1], i+2), Role: role, Version: version, FCV: version[:3],
 			Machine: record.MachineFacts{OS: "CentOS Stream 9", Kernel: "5.14.0-687.el9.x86_64", CPUModel: "Intel(R) Xeon(R) CPU @ 2.60GHz", CPUs: 4, MemoryMB: 15732},
+			Cloud:   record.CloudFacts{MachineType: "n2-standard-4", CPUPlatform: "Intel Ice Lake", Zone: "northamerica-northeast1-a", DiskType: "pd-ssd", DiskGB: 80},
 			Settings: map[string]string{
 				"storage.engine": "wiredTiger", "wiredTiger.cache_bytes": "7750000000", "default.writeConcern": `{"w":"majority"}`,
 				"setParameter.internalQueryStatsSampleRate": "0", "setParameter.syncdelay": "60", "setParameter.enableFlowControl": "true",
@@ -337,6 +338,7 @@ func forgeStandIn(t testing.TB) Input {
 		for i := range x.Members {
 			x.Members[i].Version = x.ActualVersion
 			x.Members[i].FCV = "9.0"
+			x.Members[i].Cloud = record.CloudFacts{}
 			x.Members[i].Settings = map[string]string{"storage.engine": "inMemory"}
 		}
 		targets = append(targets, x)
@@ -368,8 +370,10 @@ func forgeTroubled(t testing.TB) Input {
 	for i := range targets[1].Members {
 		targets[1].Members[i].Machine.CPUs = 8
 		targets[1].Members[i].Machine.MemoryMB = 31900
+		targets[1].Members[i].Cloud.MachineType = "n2-standard-8"
 	}
 	targets[1].Members[2].Machine.CPUModel = "AMD EPYC 7B12"
+	targets[1].Members[2].Cloud.CPUPlatform = "AMD Rome"
 	f = newForge(t, targets, []record.Size{{Documents: 100_000, Label: "100k", Iterations: 1}, {Documents: 1_000_000, Label: "1M", Iterations: 2}}, 2*time.Minute)
 	f.window = 12
 	f.run.Settings.OpsPerWorker = 30000

@@ -71,7 +71,8 @@ type jsonTarget struct {
 	// Run is the label of the target's run when several are compared.
 	Run string `json:"run,omitempty"`
 	// AAOf is the baseline that was measured a second time as this target.
-	AAOf string `json:"aa_of,omitempty"`
+	AAOf    string             `json:"aa_of,omitempty"`
+	Members []jsonTargetMember `json:"members,omitempty"`
 }
 
 type jsonCell struct {
@@ -251,7 +252,7 @@ func newJSON(c *Comparison) *jsonReport {
 		t := &c.Targets[i]
 		out.Targets = append(out.Targets, jsonTarget{
 			Name: t.Name, Distribution: t.Distribution, RequestedVersion: t.RequestedVersion, ActualVersion: t.ActualVersion,
-			GitVersion: t.GitVersion, Engine: t.Engine, Down: t.Down, AAOf: t.AAOf,
+			GitVersion: t.GitVersion, Engine: t.Engine, Down: t.Down, AAOf: t.AAOf, Members: newJSONTargetMembers(t),
 		})
 		if len(c.Runs) > 0 && c.pool == nil {
 			out.Targets[i].Run = c.Runs[t.Run].Label

@@ -3,8 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mongo-sandbox/sandbox/internal/record"
@@ -215,53 +213,6 @@ func (c *Comparison) targetTable() *sheet {
 			{Text: x.Name, Series: i + 1}, {Text: cmp.Or(x.Distribution, none)}, {Text: cmp.Or(x.RequestedVersion, none)},
 			{Text: cmp.Or(x.ActualVersion, none)}, engine, {Text: cmp.Or(positive(int64(len(x.Members))), none)}, role,
 		}})
-	}
-	return t
-}
-
-// machineTable is what the data-bearing members run on, also where it is equal.
-func (c *Comparison) machineTable() *sheet {
-	facts := []struct {
-		head string
-		of   func(*record.MemberFacts) string
-	}{
-		{"CPUs", func(m *record.MemberFacts) string { return positive(int64(m.Machine.CPUs)) }},
-		{"CPU model", func(m *record.MemberFacts) string { return m.Machine.CPUModel }},
-		{"memory", func(m *record.MemberFacts) string { return memoryText(m.Machine) }},
-		{"cache", func(m *record.MemberFacts) string {
-			n, err := strconv.ParseFloat(m.Settings[cacheSetting], 64)
-			if err != nil {
-				return ""
-			}
-			return fmt.Sprintf("%.1f GiB", n/(1<<30))
-		}},
-		{"operating system", func(m *record.MemberFacts) string { return m.Machine.OS }},
-		{"kernel", func(m *record.MemberFacts) string { return m.Machine.Kernel }},
-	}
-	t := &sheet{
-		Caption: "What the members run on", Columns: []column{{Head: "target"}},
-		Note: "Each member's own; several values where they differ. Cache: what the storage engine is given.",
-	}
-	for _, f := range facts {
-		t.Columns = append(t.Columns, column{Head: f.head, Wrap: true})
-	}
-	for i := range c.Targets {
-		r := row{Cells: []cell{{Text: c.Targets[i].Name, Series: i + 1}}}
-		known := false
-		for _, f := range facts {
-			var values []string
-			for k := range c.Targets[i].Members {
-				m := &c.Targets[i].Members[k]
-				if v := f.of(m); m.Role != arbiter && v != "" && !slices.Contains(values, v) {
-					values = append(values, v)
-				}
-			}
-			known = known || len(values) > 0
-			r.Cells = append(r.Cells, cell{Text: cmp.Or(strings.Join(values, valueSeparator), none)})
-		}
-		if known {
-			t.Rows = append(t.Rows, r)
-		}
 	}
 	return t
 }

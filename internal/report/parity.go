@@ -12,7 +12,7 @@ import (
 // parity lists the facts in which the targets, or the members of one,
 // differ. Arbiters hold no data and are left out.
 func (b *builder) parity() {
-	facts := memberFacts()
+	facts := slices.Concat(memberFacts(), cloudFacts(), zoneFacts())
 	members := make([][]*record.MemberFacts, len(b.c.Targets))
 	names := map[string]bool{}
 	for t := range b.c.Targets {
@@ -28,7 +28,7 @@ func (b *builder) parity() {
 		}
 	}
 	for _, name := range sortedKeys(names, strings.Compare) {
-		facts = append(facts, memberFact{name, b.settingCause(name, members), func(m *record.MemberFacts) string { return m.Settings[name] }})
+		facts = append(facts, memberFact{name: name, cause: b.settingCause(name, members), of: func(m *record.MemberFacts) string { return m.Settings[name] }})
 	}
 
 	add := func(name string, cause Cause, values []string) {
@@ -36,7 +36,7 @@ func (b *builder) parity() {
 		differs := false
 		told := make([]bool, len(values))
 		for t, v := range values {
-			if len(members[t]) == 0 {
+			if len(members[t]) == 0 || v == "" {
 				values[t] = "unknown"
 				continue
 			}
@@ -92,31 +92,43 @@ type memberFact struct {
 	name  string
 	cause Cause
 	of    func(*record.MemberFacts) string
+	// untold: what no member of a target tells is not known, and no
+	// difference from what another target's tell.
+	untold bool
+	// each: the members of a target may differ, as long as those of the others
+	// do in the same way.
+	each bool
 }
 
 // memberFacts are those beside the settings.
 func memberFacts() []memberFact {
 	return []memberFact{
-		{"version", CauseVersion, func(m *record.MemberFacts) string { return m.Version }},
-		{"feature compatibility version", CauseVersion, func(m *record.MemberFacts) string { return m.FCV }},
-		{"operating system", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.OS }},
-		{"kernel", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.Kernel }},
-		{"CPU model", CauseEnvironment, func(m *record.MemberFacts) string { return m.Machine.CPUModel }},
-		{"CPUs", CauseEnvironment, func(m *record.MemberFacts) string { return positive(int64(m.Machine.CPUs)) }},
-		{"memory", CauseEnvironment, func(m *record.MemberFacts) string { return memoryText(m.Machine) }},
+		{name: "version", cause: CauseVersion, of: func(m *record.MemberFacts) string { return m.Version }},
+		{name: "feature compatibility version", cause: CauseVersion, of: func(m *record.MemberFacts) string { return m.FCV }},
+		{name: "operating system", cause: CauseEnvironment, of: func(m *record.MemberFacts) string { return m.Machine.OS }},
+		{name: "kernel", cause: CauseEnvironment, of: func(m *record.MemberFacts) string { return m.Machine.Kernel }},
+		{name: "CPU model", cause: CauseEnvironment, of: func(m *record.MemberFacts) string { return m.Machine.CPUModel }},
+		{name: "CPUs", cause: CauseEnvironment, of: func(m *record.MemberFacts) string { return positive(int64(m.Machine.CPUs)) }},
+		{name: "memory", cause: CauseEnvironment, of: func(m *record.MemberFacts) string { return memoryText(m.Machine) }},
 	}
 }
 
-// value is that of members, or several where they differ.
+// value is that of members, or several where they differ; "" where it is not
+// known.
 func (f *memberFact) value(members []*record.MemberFacts) string {
-	var distinct []string
+	var values []string
 	for _, m := range members {
-		if v := cmp.Or(f.of(m), "none"); !slices.Contains(distinct, v) {
-			distinct = append(distinct, v)
+		switch v := f.of(m); {
+		case v == "" && f.untold:
+		case f.each || !slices.Contains(values, cmp.Or(v, "none")):
+			values = append(values, cmp.Or(v, "none"))
 		}
 	}
-	slices.Sort(distinct)
-	return strings.Join(distinct, valueSeparator)
+	slices.Sort(values)
+	if f.each {
+		return eachText(values)
+	}
+	return strings.Join(values, valueSeparator)
 }
 
 // valueSeparator stands between the values of one target's members.

@@ -188,7 +188,7 @@ func targetsDiffer(a, b *record.Run, differ func(what, x, y string) string) stri
 		if len(xm) != len(ym) {
 			return differ("members of "+x.Name, fmt.Sprint(len(xm)), fmt.Sprint(len(ym)))
 		}
-		facts := memberFacts()
+		facts := slices.Concat(memberFacts(), cloudFacts())
 		settings := map[string]bool{}
 		for _, m := range slices.Concat(xm, ym) {
 			for name := range m.Settings {
@@ -199,7 +199,7 @@ func targetsDiffer(a, b *record.Run, differ func(what, x, y string) string) stri
 			facts = append(facts, memberFact{name: name, of: func(m *record.MemberFacts) string { return m.Settings[name] }})
 		}
 		for k := range facts {
-			if vx, vy := facts[k].value(xm), facts[k].value(ym); vx != vy {
+			if vx, vy := facts[k].value(xm), facts[k].value(ym); vx != vy && (!facts[k].untold || vx != "" && vy != "") {
 				return differ(facts[k].name+" of "+x.Name, vx, vy)
 			}
 		}

@@ -134,7 +134,8 @@ func TestLifecycle(t *testing.T) {
 	}
 	for _, m := range inventory.Machines {
 		nic := instances[m.Name].NetworkInterfaces[0]
-		if m.InternalIP != nic.NetworkIP || m.ExternalIP != nic.AccessConfigs[0].NatIP || m.ID == "" || m.CPUPlatform == "" {
+		if m.InternalIP != nic.NetworkIP || m.ExternalIP != nic.AccessConfigs[0].NatIP || m.ID == "" || m.CPUPlatform == "" ||
+			m.Role == string(environment.Data) && (m.DiskType != "pd-ssd" || m.DiskGB != 80) {
 			t.Errorf("%+v", m)
 		}
 	}
