@@ -37,25 +37,16 @@ func (b *builder) definitions(add func(name string, cause Cause, values []string
 	})
 	for _, name := range sortedKeys(facts, strings.Compare) {
 		cause := CauseVersion
-		var first []string
 		values := make([]string, len(b.c.Targets))
 		for t := range values {
 			if !told[t] {
-				continue
+				continue // an older record: it may be as any
 			}
 			slices.Sort(facts[name][t])
-			if first == nil {
-				first = facts[name][t]
-			}
 			if len(facts[name][t]) > 1 {
 				cause = CauseEnvironment
 			}
 			values[t] = strings.Join(facts[name][t], valueSeparator)
-		}
-		for t := range values {
-			if !told[t] { // an older record: it may be as any
-				values[t] = strings.Join(first, valueSeparator)
-			}
 		}
 		add(name, cause, values)
 	}

@@ -105,6 +105,41 @@ func TestMemoryAndDiskParity(t *testing.T) {
 	}
 }
 
+// What only one of the targets tells has been compared with nothing.
+func TestFactsThatOneTargetTells(t *testing.T) {
+	const index = "index flights.status_1"
+	compared := func(silent ...string) []string {
+		in := published(t)
+		in.Run.Targets = slices.Clone(in.Run.Targets)
+		for i := range in.Run.Targets {
+			if slices.Contains(silent, in.Run.Targets[i].Name) {
+				in.Run.Targets[i].Members = slices.Clone(in.Run.Targets[i].Members)
+				for k := range in.Run.Targets[i].Members {
+					in.Run.Targets[i].Members[k].Cloud = record.CloudFacts{}
+				}
+			}
+		}
+		for i := range in.Cells {
+			if slices.Contains(silent, in.Cells[i].ID.Target) {
+				in.Cells[i].Cell.Definitions = nil
+			}
+		}
+		c := build(t, in)
+		if check := c.check("Environment"); check.Status != OK {
+			t.Errorf("%q do not tell: %+v", silent, check)
+		}
+		return c.Fairness.Compared
+	}
+	for _, fact := range []string{index, "machine type", "zones", "data disk"} {
+		if !slices.Contains(compared("psmdb80"), fact) {
+			t.Errorf("%s of two targets was not compared", fact)
+		}
+		if slices.Contains(compared("psmdb80", "mongo9"), fact) {
+			t.Errorf("%s of one target was compared", fact)
+		}
+	}
+}
+
 func TestEnvironmentSaysWhatItCovered(t *testing.T) {
 	x := build(t, published(t)).check("Environment")
 	for _, want := range []string{"facts (", "3 parameters", "3 of the disk", "2 indexes", "5 differ with the versions"} {

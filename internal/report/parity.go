@@ -33,8 +33,7 @@ func (b *builder) parity() {
 
 	add := func(name string, cause Cause, values []string) {
 		known := map[int]string{} // of the targets that are compared with one another
-		differs := false
-		told := make([]bool, len(values))
+		differs, told, compared := false, false, len(values) == 1
 		for t, v := range values {
 			if len(members[t]) == 0 || v == "" {
 				values[t] = "unknown"
@@ -44,10 +43,11 @@ func (b *builder) parity() {
 			if strings.Contains(v, valueSeparator) || known[family] != "" && v != known[family] {
 				differs = true
 			}
+			compared = compared || known[family] != ""
 			known[family] = v
-			told[t] = told[t] || v != "none"
+			told = told || v != "none"
 		}
-		if slices.Contains(told, true) {
+		if told && compared || differs {
 			b.c.Fairness.Compared = append(b.c.Fairness.Compared, name)
 		}
 		if differs {
