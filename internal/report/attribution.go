@@ -8,10 +8,19 @@ import (
 	"github.com/mongo-sandbox/sandbox/internal/record"
 )
 
-// upstream is MongoDB's version in a distribution's: 8.0.34 of 8.0.34-15.
+// upstream is MongoDB's version in a distribution's: 8.0.34 of 8.0.34-15, but
+// not of 8.0.34-rc1.
 func upstream(version string) string {
-	version, _, _ = strings.Cut(version, "-")
-	return version
+	base, build, _ := strings.Cut(version, "-")
+	if build == "" || build[0] < '0' || build[0] > '9' {
+		return version
+	}
+	return base
+}
+
+// shown tells whether a target has a result anywhere.
+func (c *Comparison) shown(target int) bool {
+	return slices.ContainsFunc(c.Groups, func(g Group) bool { return g.Summaries[target].Shown() })
 }
 
 // checkAttribution names the targets that differ from their baseline in
@@ -32,7 +41,7 @@ func (b *builder) checkAttribution(add addCheck) {
 			continue
 		}
 		if slices.ContainsFunc(b.c.Targets, func(o Target) bool {
-			return known(&o) && (o.Distribution == t.Distribution && upstream(o.ActualVersion) == upstream(base.ActualVersion) ||
+			return known(&o) && b.c.shown(b.c.target(o.Name)) && (o.Distribution == t.Distribution && upstream(o.ActualVersion) == upstream(base.ActualVersion) ||
 				o.Distribution == base.Distribution && upstream(o.ActualVersion) == upstream(t.ActualVersion))
 		}) {
 			continue
@@ -48,23 +57,23 @@ func (b *builder) checkAttribution(add addCheck) {
 // checkWarmup says what the measured time begins with.
 func (b *builder) checkWarmup(add addCheck) {
 	const name = "Warm-up"
-	cold := slices.ContainsFunc(b.c.heads(), func(r RunHead) bool { return !r.Settings.WarmsUp() })
-	counted, steady := 0, 0
-	for i := range b.c.Cells {
-		if x := &b.c.Cells[i]; x.State == StateCounted {
-			counted++
-			if x.Steady != nil && x.Steady.Known && x.Steady.Reached {
-				steady++
-			}
+	var cold []string
+	for _, r := range b.c.heads() {
+		if !r.Settings.WarmsUp() {
+			cold = append(cold, r.Label)
 		}
 	}
+	const begins = "the measured time begins with the caches as seeding left them"
+	steady := slices.ContainsFunc(b.c.Fairness.Checks, func(c Check) bool { return c.Name == steadyState && c.Status == OK })
 	switch {
-	case counted == 0:
-	case !cold:
+	case !slices.ContainsFunc(b.c.Cells, func(x Cell) bool { return x.State == StateCounted }):
+	case len(cold) == 0:
 		add(name, OK, "what was sent before the measured time is in no number")
-	case steady == counted:
-		add(name, OK, "none: the measured time begins with the caches as seeding left them; no cell's level was found to change afterwards, as far as the test of the steady state sees")
+	case len(cold) < len(b.c.heads()):
+		add(name, Caution, "none in run %s: there %s", list(cold), begins)
+	case steady:
+		add(name, OK, "none: %s; no level was found to change afterwards", begins)
 	default:
-		add(name, Caution, "none: the measured time begins with the caches as seeding left them, and %d of %d cells did not keep their level, or are too short to tell", counted-steady, counted)
+		add(name, Caution, "none: %s; whether that showed is no clearer than the steady state is", begins)
 	}
 }

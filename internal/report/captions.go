@@ -24,7 +24,7 @@ func (c *Comparison) whiskersNote(bars []barGroup) string {
 	}
 	var parts []string
 	if whiskers {
-		parts = append(parts, "Whiskers: the 95 % interval of the difference from the baseline, drawn on the baseline's value.")
+		parts = append(parts, "Whiskers: the 95 % interval of the difference from the baseline, as the baseline's value times its ends.")
 		if baseline {
 			parts = append(parts, "The baseline itself has none.")
 		}
@@ -79,7 +79,7 @@ func forestNote(rows []*Difference) string {
 	}
 	note := "Point: the difference."
 	if intervals {
-		note += " Line: its 95 % interval. A line that touches zero means that no difference was detected."
+		note += " Line: its 95 % interval. Where it includes zero, no difference was detected."
 	}
 	switch {
 	case hollow && intervals:

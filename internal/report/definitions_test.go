@@ -1,6 +1,7 @@
 package report
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -66,10 +67,12 @@ func TestMemoryAndDiskParity(t *testing.T) {
 		cause          Cause
 	}{
 		"THP of another version":       {1, -1, "memory.thp_enabled", "never", CauseVersion},
-		"a version that tells nothing": {1, -1, "memory.thp_enabled", "", CauseVersion},
+		"a version that tells nothing": {1, -1, "memory.thp_enabled", "", ""},
+		"a member that tells nothing":  {1, 1, "disk.capacity_bytes", "", ""},
+		"a little more":                {1, 1, "disk.capacity_bytes", "85857402881", ""},
 		"THP of one member":            {1, 2, "memory.thp_enabled", "never", CauseEnvironment},
 		"a smaller disk":               {1, -1, "disk.capacity_bytes", "1", CauseEnvironment},
-		"a disk that is not told":      {1, -1, "disk.capacity_bytes", "", CauseVersion},
+		"a disk that is not told":      {1, -1, "disk.capacity_bytes", "", ""},
 		"another file system":          {2, 1, "disk.file_system", "ext4", CauseEnvironment},
 	} {
 		in := published(t)
@@ -87,7 +90,7 @@ func TestMemoryAndDiskParity(t *testing.T) {
 			settings[test.fact] = test.value
 			x.Members[k].Settings = settings
 		}
-		if p := parityOf(build(t, in), test.fact); p == nil || p.Cause != test.cause {
+		if p := parityOf(build(t, in), test.fact); (p == nil) != (test.cause == "") || p != nil && p.Cause != test.cause {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
@@ -146,5 +149,31 @@ func TestEnvironmentSaysWhatItCovered(t *testing.T) {
 		if x.Status != OK || !strings.Contains(x.Text, want) {
 			t.Errorf("%q is not in %+v", want, x)
 		}
+	}
+}
+
+// An earlier program did not ask how the kernel hands out memory, nor what the
+// data is kept on: a comparison with its record finds no difference in that.
+func TestOlderRecordTellsLess(t *testing.T) {
+	older, newer := placementRun(t, 0, 0), placementRun(t, 1, 0)
+	for i := range older.Run.Targets {
+		for _, m := range older.Run.Targets[i].Members {
+			maps.DeleteFunc(m.Settings, func(name, _ string) bool {
+				return strings.HasPrefix(name, "memory.") || strings.HasPrefix(name, "disk.")
+			})
+		}
+	}
+	joined, err := Join([]Input{older, newer}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := build(t, joined)
+	for _, p := range c.Fairness.Parity {
+		if strings.HasPrefix(p.Fact, "memory.") || strings.HasPrefix(p.Fact, "disk.") {
+			t.Errorf("%+v", p)
+		}
+	}
+	if x := c.check("Environment"); x.Status != OK {
+		t.Errorf("%+v", x)
 	}
 }

@@ -95,6 +95,9 @@ func (c *Comparison) throughputTable() *sheet {
 		}
 	}
 	c.withNoise(t)
+	if c.ownMachines() {
+		t.Note += " Each target ran on one set of machines: without \"in this run\" a verdict rests on several iterations there, and may not hold on other machines either."
+	}
 	if withinRun {
 		t.Note += " A verdict \"in this run\" is within-run only: it may not hold on other machines, nor on the same ones tomorrow."
 	}

@@ -277,7 +277,7 @@ func (c *Comparison) errorTable() *sheet {
 	}
 	t.Note = "Share: of all commands that the target was sent at the size. Slowest success: of the same operation type in the same cells. How long a failed command took is not recorded."
 	if limited {
-		t.Note += " Time limit: --op-timeout, after which the driver gives a command up, retries included; a command that ran into it took about that long."
+		t.Note += " Time limit: --op-timeout, after which the driver gives a command up, retries included."
 	}
 	if unlimited {
 		t.Note += " No --op-timeout was set: what ran out was a limit of the driver's or of the server's own, which the record does not tell."

@@ -45,10 +45,11 @@ func (b *builder) fairness() {
 	b.checkAnswers(add)
 	b.checkRepetition(add)
 	b.checkMachines(add)
+	b.checkPrimaries(add)
 	b.checkAA(add)
 	b.checkDuration(add)
-	b.checkWarmup(add)
 	b.checkSteady(add)
+	b.checkWarmup(add)
 	f.Fair = !slices.ContainsFunc(f.Checks, func(c Check) bool { return c.Status == Unfair })
 }
 
@@ -120,7 +121,7 @@ func (b *builder) checkCommands(add addCheck) {
 		if n := len(sequences); n > 1 {
 			pairs = fmt.Sprintf("all %d size and iteration pairs", n)
 		}
-		add(name, OK, "fingerprints equal in %s, over %s commands per target%s%s", pairs, over, shortest, uncovered)
+		add(name, OK, "the same in %s by fingerprints and checkpoints, over %s commands per target%s%s", pairs, over, shortest, uncovered)
 	}
 }
 

@@ -89,6 +89,9 @@ func (c *Comparison) differentGlance() glance {
 				continue
 			}
 			word, text := d.word(), c.Groups[k].Label
+			if d.Ratio.Differs() && !d.onlyNoise() && !d.Ratio.WithinRun && d.Ratio.Placements < 2 && c.ownMachines() {
+				word += " on these machines"
+			}
 			if word != string(stats.NoDifference) {
 				text += " (" + change(d.Ratio.Value) + ")"
 			}
@@ -185,7 +188,30 @@ func (c *Comparison) operationsText(group int, target string) string {
 			parts = append(parts, fmt.Sprintf("%s in %d of %d, most in %s (%s)", s.word, s.found, types, s.most.Operation, change(s.most.Ratio.Value)))
 		}
 	}
-	return cmp.Or(strings.Join(parts, ", "), "no difference detected in any")
+	return cmp.Or(strings.Join(parts, ", "), "no difference detected in any") + c.largestShare(group, target)
+}
+
+// largestShare names the operation type that makes most of a difference in
+// mean latency: its share of the baseline's commands times what each takes
+// longer. It says nothing where no difference was found.
+func (c *Comparison) largestShare(group int, target string) string {
+	whole := c.difference(group, target, MetricMean, AllOperations)
+	if whole == nil || !whole.Ratio.Differs() || whole.onlyNoise() {
+		return ""
+	}
+	base := &c.Groups[group].Summaries[c.target(whole.Baseline)]
+	most, name := 0.0, ""
+	for _, o := range base.Operations {
+		if d := c.difference(group, target, MetricMean, o.Type); d != nil && base.Commands > 0 {
+			if part := float64(o.Count) / float64(base.Commands) * (d.Value - d.Base) / (whole.Value - whole.Base); part > most {
+				most, name = part, o.Type
+			}
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("; %s makes %s of the difference of all", name, percent(min(most, 1)))
 }
 
 // detectableRange is the range of true differences in throughput that would have
@@ -315,7 +341,7 @@ func (c *Comparison) countIntervals() string {
 	if all < manyIntervals {
 		return ""
 	}
-	return fmt.Sprintf("of the %d intervals on this page %d say worse than the baseline, %d better, and %d include zero; by chance alone about %d would not. "+
+	return fmt.Sprintf("of the %d intervals on this page %d say worse than the baseline, %d better, and %d include zero; if nothing differed, about %d would exclude it by chance. "+
 		"They are not so many findings: throughput, latencies and operation types of a cell come from the same commands, and move together",
 		all, count[stats.Slower], count[stats.Faster], count[stats.NoDifference], (all+10)/20)
 }

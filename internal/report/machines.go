@@ -21,18 +21,33 @@ func cloudFacts() []memberFact {
 }
 
 // zoneFacts are where the machines are. Members of one target may be in
-// several zones; those of another should be in as many of the same, and its
-// primary in the same, or their ways to the load host and to one another
-// differ.
+// several zones; those of another should be in as many of the same, or their
+// ways to the load host and to one another differ.
 func zoneFacts() []memberFact {
 	return []memberFact{
 		{name: "zones", cause: CauseEnvironment, untold: true, each: true, of: func(m *record.MemberFacts) string { return m.Cloud.Zone }},
-		{name: "zone of the primary when the run began", cause: CauseEnvironment, untold: true, of: func(m *record.MemberFacts) string {
-			if m.Role != "PRIMARY" {
-				return ""
+	}
+}
+
+// checkPrimaries says when the targets' primaries were in different zones: an
+// election decides that, and may do so again.
+func (b *builder) checkPrimaries(add addCheck) {
+	in := map[int]string{} // zones by family
+	var where []string
+	differ := false
+	for t := range b.c.Targets {
+		for _, m := range dataBearing(&b.c.Targets[t].Target) {
+			if m.Role != "PRIMARY" || m.Cloud.Zone == "" || b.c.Targets[t].AAOf != "" {
+				continue
 			}
-			return m.Cloud.Zone
-		}},
+			family := b.c.family(t)
+			differ = differ || in[family] != "" && in[family] != m.Cloud.Zone
+			in[family] = m.Cloud.Zone
+			where = append(where, b.c.Targets[t].Name+" in "+m.Cloud.Zone)
+		}
+	}
+	if differ {
+		add("Primaries", Caution, "the primaries were in different zones when the run began, %s: their ways to the load host differ", list(where))
 	}
 }
 
@@ -43,6 +58,9 @@ func diskText(m *record.MemberFacts) string {
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s %d GB", m.Cloud.DiskType, m.Cloud.DiskGB))
 }
+
+// diskCapacity is the setting with the size of the file system, in bytes.
+const diskCapacity = "disk.capacity_bytes"
 
 // gibText writes a setting in bytes; "" when it is none.
 func gibText(setting string) string {
@@ -56,7 +74,7 @@ func gibText(setting string) string {
 // fileSystemText is what the data is kept on, as the server sees it.
 func fileSystemText(m *record.MemberFacts) string {
 	text := m.Settings["disk.file_system"]
-	if size := gibText(m.Settings["disk.capacity_bytes"]); size != "" {
+	if size := gibText(m.Settings[diskCapacity]); size != "" {
 		text += " of " + size
 	}
 	if options := m.Settings["disk.mount_options"]; options != "" {
@@ -83,14 +101,17 @@ func eachText(values []string) string {
 	return strings.Join(parts, ", ")
 }
 
+// machineFact is a row of the machineTable.
+type machineFact struct {
+	head string
+	of   func(*record.MemberFacts) string
+}
+
 // machineTable is what the data-bearing members run on, also where it is
 // equal: a row for every fact that a member tells, and a column for all
 // targets where they have the same.
 func (c *Comparison) machineTable() *sheet {
-	facts := []struct {
-		head string
-		of   func(*record.MemberFacts) string
-	}{
+	facts := []machineFact{
 		{"machine type", func(m *record.MemberFacts) string { return m.Cloud.MachineType }},
 		{"zone", func(m *record.MemberFacts) string { return m.Cloud.Zone }},
 		{"CPUs", func(m *record.MemberFacts) string { return positive(int64(m.Machine.CPUs)) }},
@@ -104,6 +125,9 @@ func (c *Comparison) machineTable() *sheet {
 		{"file system", fileSystemText},
 		{"operating system", func(m *record.MemberFacts) string { return m.Machine.OS }},
 		{"kernel", func(m *record.MemberFacts) string { return m.Machine.Kernel }},
+	}
+	if c.pool != nil { // which may be in any
+		facts = slices.DeleteFunc(facts, func(f machineFact) bool { return f.head == "zone" })
 	}
 	t := &sheet{Caption: "What the members run on", Columns: []column{{Head: "fact"}}}
 	var told []int               // targets whose members tell anything
@@ -155,6 +179,9 @@ func (c *Comparison) machineTable() *sheet {
 		}
 	}
 	var notes []string
+	if c.pool != nil {
+		notes = append(notes, fmt.Sprintf("Of run %s; what the others tell is the same, but for their zones.", c.Runs[0].Label))
+	}
 	if several {
 		notes = append(notes, "Each member's own: several values where those of a target differ.")
 	}

@@ -28,7 +28,9 @@ func (b *builder) parity() {
 		}
 	}
 	for _, name := range sortedKeys(names, strings.Compare) {
-		facts = append(facts, memberFact{name: name, cause: b.settingCause(name, members), of: func(m *record.MemberFacts) string { return m.Settings[name] }})
+		f := settingFact(name)
+		f.cause = b.settingCause(name, members)
+		facts = append(facts, f)
 	}
 
 	add := func(name string, cause Cause, values []string) {
@@ -160,22 +162,34 @@ func (b *builder) settingCause(name string, members [][]*record.MemberFacts) Cau
 		return CauseVersion
 	case strings.HasPrefix(name, "memory."):
 		return memoryCause(name, members)
-	case strings.HasPrefix(name, "disk.") && slices.ContainsFunc(members, func(list []*record.MemberFacts) bool {
-		return len(list) > 0 && list[0].Settings[name] == ""
-	}):
-		return CauseVersion // one that does not tell it
 	}
 	return CauseEnvironment
 }
 
+// settingFact is a setting as a fact, without its cause. Not every version of
+// the server tells how the kernel hands out memory and what the data is kept
+// on, nor did earlier programs ask. Sizes are written as they are read: a file
+// system's may move by a little.
+func settingFact(name string) memberFact {
+	f := memberFact{name: name, of: func(m *record.MemberFacts) string { return m.Settings[name] }}
+	f.untold = strings.HasPrefix(name, "memory.") || strings.HasPrefix(name, "disk.")
+	if name == diskCapacity {
+		f.of = func(m *record.MemberFacts) string { return gibText(m.Settings[name]) }
+	}
+	return f
+}
+
 // memoryCause: how the kernel is to hand out memory is the server version's
-// to ask for, so that targets of different major versions may differ, and one
-// that does not tell says nothing. Members of one version may not.
+// to ask for, so that targets of different major versions may differ. Members
+// of one may not.
 func memoryCause(name string, members [][]*record.MemberFacts) Cause {
 	of := map[string]string{} // by major version
 	for _, list := range members {
 		for _, m := range list {
 			value := m.Settings[name]
+			if value == "" {
+				continue // not told
+			}
 			if before, seen := of[series(m.Version)]; seen && before != value {
 				return CauseEnvironment
 			}

@@ -196,7 +196,7 @@ func targetsDiffer(a, b *record.Run, differ func(what, x, y string) string) stri
 			}
 		}
 		for _, name := range sortedKeys(settings, strings.Compare) {
-			facts = append(facts, memberFact{name: name, of: func(m *record.MemberFacts) string { return m.Settings[name] }})
+			facts = append(facts, settingFact(name))
 		}
 		for k := range facts {
 			if vx, vy := facts[k].value(xm), facts[k].value(ym); vx != vy && (!facts[k].untold || vx != "" && vy != "") {

@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// reasons are what may explain a difference in throughput, and where nothing
-// that was recorded does: more CPU per command only where CPU was the limit.
+// reasons are what may explain a difference in throughput: more CPU per
+// command where CPU was nearest its limit, and elsewhere what is known of the
+// cost of a command, which then explains nothing for sure.
 func (c *Comparison) reasons() []string {
-	var out, left []string
+	var out []string
 	for i := range c.Targets {
 		t := &c.Targets[i]
 		if t.Baseline == "" || t.AAOf != "" { // what A/A shows is the noise floor
 			continue
 		}
 		var limiting, perhaps cpuReasons
-		var unexplained []string
+		var open []string
 		for k := range c.Groups {
 			limit, known := c.limitOf(k, t)
 			if !known {
@@ -25,24 +26,52 @@ func (c *Comparison) reasons() []string {
 			}
 			explained := limit == LimitCPU && limiting.add(c, k, t)
 			if d := c.difference(k, t.Name, MetricThroughput, AllOperations); d != nil && d.Ratio.Differs() && !d.onlyNoise() && !explained {
-				unexplained = append(unexplained, c.Groups[k].Label+c.readsText(k, t, limit))
+				open = append(open, c.Groups[k].Label+c.costText(k, t, limit))
 			}
 		}
 		head := fmt.Sprintf("CPU per command of %s against %s, ", t.Name, t.Baseline)
 		if text := limiting.text(); text != "" {
-			out = append(out, head+"where CPU was the limit: "+text)
+			out = append(out, head+"where CPU was nearest its limit: "+text)
 		}
 		if text := perhaps.text(); text != "" {
 			out = append(out, head+"whether or not CPU was the limit: "+text)
 		}
-		if len(unexplained) > 0 {
-			left = append(left, fmt.Sprintf("%s at %s", t.Name, list(unexplained)))
+		if len(open) > 0 {
+			out = append(out, fmt.Sprintf("what made the difference of %s against %s is not known at %s", t.Name, t.Baseline, strings.Join(open, " and at ")))
 		}
 	}
-	if len(left) > 0 {
-		out = append(out, "not explained by CPU per command: "+strings.Join(left, "; "))
-	}
 	return out
+}
+
+// costText is what a command cost more of, where that was not what was nearest
+// its limit, or points the other way.
+func (c *Comparison) costText(group int, t *Target, limit Limit) string {
+	var parts []string
+	cpu := func(metric, side string) {
+		d := c.difference(group, t.Name, metric, AllOperations)
+		switch {
+		case d == nil:
+		case !d.Ratio.HasInterval():
+			parts = append(parts, fmt.Sprintf("CPU per command of the %s %s, without an interval", side, change(d.Ratio.Value)))
+		case !d.Ratio.Differs() || d.onlyNoise():
+			parts = append(parts, fmt.Sprintf("no difference detected in CPU per command of the %s", side))
+		default:
+			parts = append(parts, fmt.Sprintf("CPU per command of the %s %s", side, change(d.Ratio.Value)))
+		}
+	}
+	cpu(MetricCPUPrimary, "primary")
+	if c.readsSecondaries(t) {
+		cpu(MetricCPUSecondary, "secondaries")
+	}
+	if slices.Contains([]Limit{LimitDisk, LimitCacheMisses, LimitEviction}, limit) {
+		if of, base := c.readsPerCommand(group, t.Name), c.readsPerCommand(group, t.Baseline); of > 0 && base > 0 {
+			parts = append(parts, fmt.Sprintf("disk reads per command of all members together %s, without an interval", change(of/base)))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, "; ") + ")"
 }
 
 // cpuReasons gathers differences in CPU per command, "+6.8 % at 1M".
@@ -102,19 +131,6 @@ func (c *Comparison) limitOf(group int, t *Target) (limit Limit, known bool) {
 func (c *Comparison) readsSecondaries(t *Target) bool {
 	preference := c.runOf(t).Settings.ReadPreference
 	return preference != "" && !strings.EqualFold(preference, "primary")
-}
-
-// readsText compares what the disks read per command where they, or the
-// cache, were the limit.
-func (c *Comparison) readsText(group int, t *Target, limit Limit) string {
-	if !slices.Contains([]Limit{LimitDisk, LimitCacheMisses, LimitEviction}, limit) {
-		return ""
-	}
-	of, base := c.readsPerCommand(group, t.Name), c.readsPerCommand(group, t.Baseline)
-	if of <= 0 || base <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (disk reads per command of all members together %s, without an interval)", change(of/base))
 }
 
 // readsPerCommand is the sum over a target's members, 0 when one did not

@@ -121,7 +121,7 @@ func (c *Comparison) rateRecipe() []block {
 	x := &c.Groups[smallest]
 	rate := x.unhurriedRate()
 	text := fmt.Sprintf("To see how long users who keep arriving would wait takes another run, with --rate: it starts commands when they are due, whatever the answers. "+
-		"%s per second are %.0f %% of what the slowest target did at %s", number(rate), unhurried*100, x.Label)
+		"%s per second are at most %.0f %% of what the slowest target did at %s", number(rate), unhurried*100, x.Label)
 	if len(others) > 0 {
 		text += fmt.Sprintf("; take %s, each in a run of its own", list(others))
 	}
@@ -131,7 +131,12 @@ func (c *Comparison) rateRecipe() []block {
 	}
 	line := append(withoutFlags(c.Run.CommandLine, "sizes", "iterations", "rate"),
 		"--sizes", fmt.Sprintf("%s:%d", cmp.Or(size.Label, fmt.Sprint(size.Documents)), max(size.Iterations, 1)), "--rate", strconv.FormatFloat(rate, 'f', -1, 64))
-	return []block{{Text: text + ":"}, {Code: commandLines(line)}}
+	commands := commandLines(line)
+	if len(c.Run.Files) > 0 {
+		_, up := upCommand(&c.Run)
+		commands = slices.Concat(commandLines(up), commands, commandLines(append([]string{"sandbox", "down"}, environmentFlag(c.Run.Environment)...)))
+	}
+	return []block{{Text: text + ":"}, {Code: commands}}
 }
 
 // machinesRecipe is the run on other machines that a single one calls for.

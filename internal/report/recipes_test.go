@@ -76,11 +76,13 @@ func code(blocks []block) string {
 
 func TestRateRecipe(t *testing.T) {
 	c := *compared(t, "published")
-	want := "sandbox bench -var-file mongodb-9-first-look.tfvars --duration 30m --order sequential --read-preference secondary --op-timeout 300ms --sizes 1M:3 --rate 2600"
+	want := "sandbox up -var-file mongodb-9-first-look.tfvars --platform gcp\n" +
+		"sandbox bench -var-file mongodb-9-first-look.tfvars --duration 30m --order sequential --read-preference secondary --op-timeout 300ms --sizes 1M:3 --rate 2600\n" +
+		"sandbox down -env mongodb-9-first-look"
 	if got := code(c.rateRecipe()); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if text := strings.Join(blockTexts(c.rateRecipe()), " "); !strings.Contains(text, "2,600 per second are 80 % of what the slowest target did at 1M; take 2,000 at 4M and 1,200 at 8M, each in a run of its own:") {
+	if text := strings.Join(blockTexts(c.rateRecipe()), " "); !strings.Contains(text, "2,600 per second are at most 80 % of what the slowest target did at 1M; take 2,000 at 4M and 1,200 at 8M, each in a run of its own:") {
 		t.Error(text)
 	}
 	// Of sizes in another order the smallest is taken.

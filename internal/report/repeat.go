@@ -21,9 +21,9 @@ func (c *Comparison) repeatSection() section {
 	if len(c.Fairness.Sequences) > 0 {
 		prints := &sheet{
 			Caption: "Commands sent to all targets of a size and iteration",
-			Columns: []column{{Head: "size"}, {Head: "it.", Right: true}, {Head: "the same", Right: true}, {Head: "fingerprint", Whole: true}, {Head: "over", Right: true}},
+			Columns: []column{{Head: "size"}, {Head: "it.", Right: true}, {Head: "the same", Right: true}, {Head: "fingerprint", Whole: true}, {Head: "per worker", Right: true}},
 			Note: "The same: so many commands on all targets, by the checkpoints of every worker as far as it came on each. " +
-				"Fingerprint: over so many of every worker's first commands, as far as all of them came.",
+				"Fingerprint: of so many first commands per worker, as all of them came to; the checkpoints of some reach further.",
 		}
 		for _, q := range c.Fairness.Sequences {
 			same := cell{Text: thousands(q.Commands)}
@@ -148,10 +148,17 @@ func recipe(r *record.Run, flags []string) []block {
 	if len(r.Files) > 0 {
 		commands = append(commands, commandLines(up)...)
 		blocks = append(blocks, block{Text: "With this record in runs/ and sandbox " + cmp.Or(r.Tool.Version, "of the version below") +
-			". The first lines write the environment's files from the copies in the record" + variablesNote(r.Variables)})
+			firstLines(len(r.Files)) + variablesNote(r.Variables)})
 	}
 	down := append([]string{"sandbox", "down"}, environmentFlag(r.Environment)...)
 	return append(blocks, block{Code: slices.Concat(commands, commandLines(r.CommandLine), show, commandLines(down))})
+}
+
+func firstLines(files int) string {
+	if files == 1 {
+		return ". The first line writes the environment's file from the copy in the record"
+	}
+	return ". The first lines write the environment's files from the copies in the record"
 }
 
 // upCommand makes the run's environment from files that the first lines

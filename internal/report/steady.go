@@ -212,13 +212,15 @@ func (s *Steady) text() string {
 	return text
 }
 
+const steadyState = "Steady state"
+
 // checkSteady says which cells did not keep their level.
 func (b *builder) checkSteady(add addCheck) {
-	const name = "Steady state"
+	const name = steadyState
 	var unsteady []string
 	known, counted := 0, 0
 	least, from := 0.0, 0.0
-	var worst *Cell // of which least can be told
+	vague := make([]float64, len(b.c.Groups)) // by group: the drift from which on it is seen in all cells
 	advise := true
 	for i := range b.c.Cells {
 		c := &b.c.Cells[i]
@@ -230,9 +232,9 @@ func (b *builder) checkSteady(add addCheck) {
 			continue
 		}
 		known++
-		if worst == nil || c.Steady.Detectable > least {
-			least, worst = c.Steady.Detectable, c
-		}
+		least = max(least, c.Steady.Detectable)
+		g := b.c.groupOf(c.Size, c.Variant)
+		vague[g] = max(vague[g], c.Steady.Detectable)
 		if c.Steady.Reached {
 			continue
 		}
@@ -258,26 +260,38 @@ func (b *builder) checkSteady(add addCheck) {
 		if known < counted {
 			some = fmt.Sprintf("any of the %d of %d cells that are long enough to tell", known, counted)
 		}
-		text := fmt.Sprintf("no steady rise or fall and no jump was found in the throughput or mean latency of %s. The test sees least in %s: "+
-			"throughput would have to change by %s from the start of the measured time to its end to be noticed there with a probability of %.0f %%",
-			some, b.cellName(worst.CellID), stats.Percent(least), stats.Power*100)
-		smallest, found := b.c.smallestReal()
-		if found && least > smallest {
-			text += fmt.Sprintf(". So a drift as large as the smallest difference in throughput that is reported (%s) may have gone unseen", percent(smallest))
+		text := fmt.Sprintf("no steady rise or fall and no jump was found in the throughput or mean latency of %s. "+
+			"To be noticed in every cell with a probability of %.0f %%, throughput would have to change from the start of the measured time to its end by ", some, stats.Power*100)
+		var parts []string
+		unseen := false
+		for g, drift := range vague {
+			if drift == 0 {
+				continue
+			}
+			part := fmt.Sprintf("%s at %s", stats.Percent(drift), b.c.Groups[g].Label)
+			if smallest, found := b.c.smallestReal(g); found {
+				part += fmt.Sprintf(", where the smallest difference reported is %s", percent(smallest))
+				unseen = unseen || drift > smallest
+			}
+			parts = append(parts, part)
 		}
-		if least > steadyVague || found && least > smallest {
+		text += strings.Join(parts, "; ")
+		if unseen {
+			text += ": a drift as large as such a difference may have gone unseen"
+		}
+		if least > steadyVague || unseen {
 			status = Caution
 		}
 		add(name, status, "%s", text)
 	}
 }
 
-// smallestReal is the smallest relative difference in throughput that is
-// reported as more than noise, and whether there is one.
-func (c *Comparison) smallestReal() (smallest float64, found bool) {
+// smallestReal is the smallest relative difference in throughput of a group
+// that is reported as more than noise, and whether there is one.
+func (c *Comparison) smallestReal(group int) (smallest float64, found bool) {
 	for i := range c.Differences {
 		d := &c.Differences[i]
-		if d.Metric != MetricThroughput || d.Operation != AllOperations || !d.Ratio.Differs() || d.onlyNoise() {
+		if d.Group != group || d.Metric != MetricThroughput || d.Operation != AllOperations || !d.Ratio.Differs() || d.onlyNoise() {
 			continue
 		}
 		if v := math.Abs(d.Ratio.Value - 1); !found || v < smallest {

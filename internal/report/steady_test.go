@@ -139,10 +139,10 @@ func TestCheckSteadySaysWhatItMisses(t *testing.T) {
 		status      Status
 		text        string
 	}{
-		{"nothing to compare with", 0.08, nil, OK, "sees least in b at 1k iteration 2: throughput would have to change by 8.0 % from the start of the measured time to its end to be noticed there with a probability of 80 %"},
+		{"nothing to compare with", 0.08, nil, OK, "To be noticed in every cell with a probability of 80 %, throughput would have to change from the start of the measured time to its end by 8.0 % at 1k"},
 		{"more than a tenth", 0.11, nil, Caution, "11 %"},
 		{"less than the difference", 0.04, []Difference{difference(1.1, 1.05, 1.15), difference(1.01, 0.99, 1.03)}, OK, "80 %"},
-		{"more than the smallest one", 0.04, []Difference{difference(0.9, 0.85, 0.95), difference(1.03, 1.01, 1.05)}, Caution, ". So a drift as large as the smallest difference in throughput that is reported (3.0 %) may have gone unseen"},
+		{"more than the smallest one", 0.04, []Difference{difference(0.9, 0.85, 0.95), difference(1.03, 1.01, 1.05)}, Caution, "by 4.0 % at 1k, where the smallest difference reported is 3.0 %: a drift as large as such a difference may have gone unseen"},
 	} {
 		cell := func(target string, iteration int, detectable float64) Cell {
 			return Cell{

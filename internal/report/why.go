@@ -171,7 +171,7 @@ func (c *Comparison) limitBlocks() []block {
 	t := &sheet{
 		Caption: "What limited throughput",
 		Columns: []column{{Head: "size"}, {Head: "target"}, {Head: "limited by", Whole: true}, {Head: "cells", Right: true}, {Head: "evidence", Wrap: true}},
-		Note: "The first rule that held, by fixed thresholds. Which rules there are, why these thresholds and what they do not prove is told in the source repository of sandbox, in docs/bottleneck.md. " +
+		Note: "The first rule that held, by fixed thresholds. Which rules there are, why these thresholds and what they do not prove is told in docs/bottleneck.md of github.com/mongo-sandbox/sandbox. What is past a threshold may still not be all that held a cell up. " +
 			"Cells: how many of the target's cells have this verdict; the evidence is the first one's.",
 	}
 	previous := -1
@@ -382,7 +382,7 @@ func (c *Comparison) limitAnswers() []string {
 			for i, text := range limits {
 				parts[i] = fmt.Sprintf("%s (%s)", text, list(by[text]))
 			}
-			answers = append(answers, fmt.Sprintf("limit at %s: %s", label, strings.Join(parts, "; ")))
+			answers = append(answers, fmt.Sprintf("nearest its limit at %s: %s", label, strings.Join(parts, "; ")))
 		}
 	}
 	if len(shared) == 0 {
@@ -392,9 +392,9 @@ func (c *Comparison) limitAnswers() []string {
 	for i, text := range shared {
 		parts[i] = fmt.Sprintf("%s at %s", text, list(at[text]))
 	}
-	who := "limit on every target: "
+	who := "nearest its limit on every target, by fixed thresholds: "
 	if len(c.Targets) == 1 {
-		who = "limit: "
+		who = "nearest its limit, by fixed thresholds: "
 	}
 	return append([]string{who + strings.Join(parts, "; ")}, answers...)
 }
