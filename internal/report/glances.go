@@ -211,7 +211,7 @@ func (c *Comparison) largestShare(group int, target string) string {
 	if name == "" {
 		return ""
 	}
-	return fmt.Sprintf("; %s makes %s of the difference of all", name, percent(min(most, 1)))
+	return fmt.Sprintf("; %s makes %s of the whole difference", name, percent(min(most, 1)))
 }
 
 // detectableRange is the range of true differences in throughput that would have
