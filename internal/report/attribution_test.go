@@ -27,7 +27,7 @@ func TestDistributionAndVersionAtOnce(t *testing.T) {
 		for i, v := range test.versions {
 			in.Run.Targets[i].Distribution, in.Run.Targets[i].ActualVersion = v[0], v[1]
 		}
-		c := build(t, in)
+		c := build(t, bare(in))
 		i := slices.IndexFunc(c.Fairness.Checks, func(x Check) bool { return x.Name == "Attribution" })
 		if (i >= 0) != (len(test.want) > 0) {
 			t.Errorf("%s: %+v", name, c.Fairness.Checks)
@@ -46,11 +46,11 @@ func TestTargetWithoutResultsTellsNothingApart(t *testing.T) {
 	in := published(t)
 	in.Run.Targets = slices.Clone(in.Run.Targets)
 	in.Run.Targets[2].Distribution, in.Run.Targets[2].ActualVersion = "community", "8.0.34"
-	if slices.ContainsFunc(build(t, in).Fairness.Checks, func(x Check) bool { return x.Name == "Attribution" }) {
+	if slices.ContainsFunc(build(t, bare(in)).Fairness.Checks, func(x Check) bool { return x.Name == "Attribution" }) {
 		t.Fatal("the third target tells them apart")
 	}
 	in.Cells = slices.DeleteFunc(in.Cells, func(c CellInput) bool { return c.ID.Target == "psmdb83" })
-	if x := build(t, in).check("Attribution"); x.Status != Caution {
+	if x := build(t, bare(in)).check("Attribution"); x.Status != Caution {
 		t.Errorf("%+v", x)
 	}
 }

@@ -42,7 +42,7 @@ func TestDefinitionsAreCompared(t *testing.T) {
 				in.Cells[i].Cell.Definitions = test.of
 			}
 		}
-		c := build(t, in)
+		c := build(t, bare(in))
 		p := parityOf(c, index)
 		switch {
 		case test.cause == "":
@@ -90,7 +90,7 @@ func TestMemoryAndDiskParity(t *testing.T) {
 			settings[test.fact] = test.value
 			x.Members[k].Settings = settings
 		}
-		if p := parityOf(build(t, in), test.fact); (p == nil) != (test.cause == "") || p != nil && p.Cause != test.cause {
+		if p := parityOf(build(t, bare(in)), test.fact); (p == nil) != (test.cause == "") || p != nil && p.Cause != test.cause {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
@@ -103,7 +103,7 @@ func TestMemoryAndDiskParity(t *testing.T) {
 		x.Members[k].Version = "9.0.1-1"
 		x.Members[k].Settings = map[string]string{"memory.thp_enabled": "never"}
 	}
-	if p := parityOf(build(t, in), "memory.thp_enabled"); p == nil || p.Cause != CauseEnvironment {
+	if p := parityOf(build(t, bare(in)), "memory.thp_enabled"); p == nil || p.Cause != CauseEnvironment {
 		t.Errorf("two of 9.0: %+v", p)
 	}
 }
@@ -127,7 +127,7 @@ func TestFactsThatOneTargetTells(t *testing.T) {
 				in.Cells[i].Cell.Definitions = nil
 			}
 		}
-		c := build(t, in)
+		c := build(t, bare(in))
 		if check := c.check("Environment"); check.Status != OK {
 			t.Errorf("%q do not tell: %+v", silent, check)
 		}
@@ -144,7 +144,7 @@ func TestFactsThatOneTargetTells(t *testing.T) {
 }
 
 func TestEnvironmentSaysWhatItCovered(t *testing.T) {
-	x := build(t, published(t)).check("Environment")
+	x := build(t, bare(published(t))).check("Environment")
 	for _, want := range []string{"facts (", "3 parameters", "3 of the disk", "2 indexes", "5 differ with the versions"} {
 		if x.Status != OK || !strings.Contains(x.Text, want) {
 			t.Errorf("%q is not in %+v", want, x)

@@ -156,7 +156,7 @@ func TestErrorTable(t *testing.T) {
 	table := func(limit time.Duration) *sheet {
 		input := published(t)
 		input.Run.Settings.OpTimeout = limit
-		return build(t, input).errorTable()
+		return build(t, bare(input)).errorTable()
 	}
 	cells := func(s *sheet, column int) string {
 		var out []string

@@ -326,6 +326,16 @@ func forgePublished(t testing.TB) Input {
 	return in
 }
 
+// bare is a copy without all that takes time to read: windows, intervals and
+// the members' readings, and with them intervals of confidence and courses.
+func bare(in Input) Input {
+	in.Cells = slices.Clone(in.Cells)
+	for i := range in.Cells {
+		in.Cells[i].Windows, in.Cells[i].Intervals, in.Cells[i].Samples = nil, nil, nil
+	}
+	return in
+}
+
 // standIn is a short run that the embedded engine answered.
 func standIn(t testing.TB) Input { return forged(t, "standIn", forgeStandIn) }
 

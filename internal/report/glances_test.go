@@ -48,16 +48,16 @@ func TestHeadKeepsQualifiers(t *testing.T) {
 func TestApart(t *testing.T) {
 	in := published(t)
 	in.Run.Order = "interleaved"
-	if got := build(t, in).apart(); !strings.HasPrefix(got, "each target ran on machines of its own: ") {
+	if got := build(t, bare(in)).apart(); !strings.HasPrefix(got, "each target ran on machines of its own: ") {
 		t.Errorf("interleaved: %q", got)
 	}
 	in = published(t)
 	in.Run.Platform = "local"
-	if got := build(t, in).apart(); !strings.HasPrefix(got, "each target ran at a time of its own: ") {
+	if got := build(t, bare(in)).apart(); !strings.HasPrefix(got, "each target ran at a time of its own: ") {
 		t.Errorf("local: %q", got)
 	}
 	in.Run.Order = "interleaved"
-	if got := build(t, in).apart(); got != "" {
+	if got := build(t, bare(in)).apart(); got != "" {
 		t.Errorf("local, interleaved: %q", got)
 	}
 }

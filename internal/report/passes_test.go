@@ -14,7 +14,7 @@ func TestPasses(t *testing.T) {
 		for i := range in.Cells {
 			in.Cells[i].Cell.Complete = complete(&in.Cells[i])
 		}
-		return build(t, in)
+		return build(t, bare(in))
 	}
 	for name, test := range map[string]struct {
 		complete func(*CellInput) bool
