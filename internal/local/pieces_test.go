@@ -24,8 +24,9 @@ import (
 )
 
 // trapping is a process that names a configuration file and ends only when
-// it is killed. It has set its trap once "ready" is there.
-const trapping = `trap "" TERM; : > ready; while :; do sleep 1; done`
+// it is killed. It has set its trap once "ready" is there, and starts no other
+// process from then on: a child bears its command line until it is executed.
+const trapping = `mkfifo pipe; trap "" TERM; : > ready; read x <> pipe`
 
 // startShell starts a shell that runs script and whose command line names
 // conf, and ends it when the test does.
@@ -88,7 +89,7 @@ func TestAProcessIsOursByPidStartAndConfiguration(t *testing.T) {
 }
 
 func TestEndAsksThenKills(t *testing.T) {
-	polite := startShell(t, `: > ready; while :; do sleep 1; done`, "/x/polite.conf")
+	polite := startShell(t, `mkfifo pipe; : > ready; read x <> pipe`, "/x/polite.conf")
 	if forced, err := end(t.Context(), polite, "/x/polite.conf", 10*time.Second); forced || err != nil {
 		t.Errorf("forced %v, error %v", forced, err)
 	}
