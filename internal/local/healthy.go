@@ -115,7 +115,7 @@ func (u *bringUp) poll(ctx context.Context, m environment.MemberState, try func(
 		err := try(attempt)
 		cancel()
 		// Also after an answer: without the process, another program gave it.
-		if process := m.Process; process != nil && !isOurs(process, conf) {
+		if process := m.Process; process != nil && !mayBeOurs(process, conf) {
 			return &memberError{m.Name, fmt.Errorf("its process %d has ended", process.PID), true}
 		}
 		if err == nil {

@@ -76,6 +76,12 @@ func isOurs(p *environment.Process, conf string) bool {
 	return p != nil && p.PID > 0 && configOf(commandLine(p.PID)) == conf && sameStart(p)
 }
 
+// mayBeOurs is isOurs, but for a process without a command line: it is ending,
+// or a wrapper script that is just executing the server.
+func mayBeOurs(p *environment.Process, conf string) bool {
+	return isOurs(p, conf) || isEnding(p) || isOurs(p, conf)
+}
+
 // sameStart reports whether there is a process of that pid that started when
 // the recorded one did.
 func sameStart(p *environment.Process) bool {
