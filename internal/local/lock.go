@@ -69,7 +69,7 @@ func (p *Platform) HoldForBench(ctx context.Context) (release func(), err error)
 		return nil, err
 	}
 	defer unlock()
-	if _, err := os.Stat(p.path(inventoryFile)); err != nil {
+	if _, err := os.Stat(p.path(inventoryFile)); errors.Is(err, os.ErrNotExist) {
 		// A Down was quicker, and the lock has made the folder anew.
 		_ = os.Remove(p.path(lockFile))
 		_ = os.Remove(p.dir)

@@ -215,6 +215,10 @@ func TestOneBenchAtATime(t *testing.T) {
 	if err := made.Write(p.path(inventoryFile)); err != nil {
 		t.Fatal(err)
 	}
+	written, err := os.ReadFile(p.path(inventoryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
 	release, err := p.HoldForBench(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -224,6 +228,9 @@ func TestOneBenchAtATime(t *testing.T) {
 	}
 	if _, err := p.Up(t.Context(), &environment.Spec{Name: "test", Platform: environment.Local}); !errors.Is(err, ErrBusy) {
 		t.Errorf("up while a bench runs: %v", err)
+	}
+	if after, err := os.ReadFile(p.path(inventoryFile)); err != nil || string(after) != string(written) {
+		t.Errorf("up while a bench runs has written %s (%v)", after, err)
 	}
 	release()
 	unlock, err := p.lock(t.Context())
